@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace partforge {
+
+// Files of this machine. Errors carry the path and errno's text; ENOENT is kNotFound, EEXIST kAlreadyExists,
+// ENOSPC/EDQUOT kExhausted, EACCES/EPERM kRefused, EXDEV kInvalidArgument, EIO kCorruption, else kInternal.
+
+// An open descriptor; closed when destroyed. Movable.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept;
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  ~UniqueFd();
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  int Release();
+  Status Close();  // reports what close(2) says, which a destructor cannot
+
+ private:
+  int fd_ = -1;
+};
+
+Status ErrnoStatus(int error_number, std::string_view doing);
+
+Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags, int mode = 0600);  // O_CLOEXEC added
+Status ReadAt(int fd, int64_t offset, std::span<std::byte> out);   // all of out; kCorruption at end of file
+Status WriteAll(int fd, std::span<const std::byte> bytes);
+// Whole file as a string; kInvalidArgument above `size_bytes_max`.
+Result<std::string> ReadFile(const std::filesystem::path& path, int64_t size_bytes_max = int64_t{1} << 30);
+// Temporary name in the same folder, fsync, rename over the target, fsync the folder.
+Status WriteFileDurably(const std::filesystem::path& path, std::string_view bytes, int mode = 0600);
+Status SyncDirectory(const std::filesystem::path& directory);
+// renameat2 with RENAME_NOREPLACE: kAlreadyExists when `to` exists. Does not sync.
+Status RenameNoReplace(const std::filesystem::path& from, const std::filesystem::path& to);
+Status MakeDirectories(const std::filesystem::path& path, int mode = 0700);
+// Removes a tree without following links; absent counts as removed.
+Status RemoveTree(const std::filesystem::path& path);
+Result<int64_t> FreeBytes(const std::filesystem::path& path);
+
+struct FileEntry {
+  std::string relative_path;  // '/'-separated, below the root of the walk
+  int64_t size_bytes = 0;
+  bool is_directory = false;
+  uint32_t mode = 0;
+};
+// Everything below `root` in lexical order of the relative path, each directory before what is in it. A link, device or socket is
+// kRefused naming it; at most `entries_max` entries.
+Result<std::vector<FileEntry>> ListTree(const std::filesystem::path& root, int64_t entries_max = 10'000'000);
+
+// Joins a relative path from outside below `root`: no empty, "." or ".." segment, no backslash, NUL or control
+// character, at most 1024 bytes. kRefused (PF8005) otherwise. Pure; see OpenBeneath for the safe open.
+Result<std::filesystem::path> JoinBelow(const std::filesystem::path& root, std::string_view relative);
+Status CheckRelativePath(std::string_view relative);
+// Opens `relative` below the directory descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS).
+Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int flags, int mode = 0600);
+
+// An exclusive flock on a file; held until destroyed or the process dies.
+class FileLock {
+ public:
+  // kConflict when somebody else holds it. Creates the file when absent.
+  static Result<FileLock> TryTake(const std::filesystem::path& path);
+
+ private:
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace partforge

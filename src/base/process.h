@@ -1,0 +1,58 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/files.h"
+
+namespace partforge {
+
+struct ProcessOptions {
+  std::vector<std::string> argv;                      // argv[0] is the program's path
+  std::map<std::string, std::string> environment;     // added to ours; an empty value removes the name
+  std::filesystem::path working_directory;            // empty = ours
+  std::filesystem::path stderr_path;                  // empty = ours; else appended to
+  bool captures_stdout = false;                       // read by ReadLine; else ours
+  bool dies_with_parent = true;                       // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process
+};
+
+struct ExitState {
+  int exit_code = -1;     // -1 when a signal ended it
+  int signal_number = 0;  // 0 when it exited
+  std::string ToString() const;  // "exit code 3", "signal 9 (Killed)"
+};
+
+// A child process. The destructor kills a child that still runs (SIGKILL) and reaps it. One thread at a time.
+class ChildProcess {
+ public:
+  static Result<std::unique_ptr<ChildProcess>> Start(const ProcessOptions& options);
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  // One line of stdout without '\n'; empty optional at its end. kUnavailable after `timeout_ms`.
+  Result<std::optional<std::string>> ReadLine(const Context& ctx, int64_t timeout_ms);
+  // Empty while it runs.
+  std::optional<ExitState> Poll();
+  // kUnavailable when it has not ended after `timeout_ms`.
+  Result<ExitState> Wait(const Context& ctx, int64_t timeout_ms);
+  void Signal(int signal_number);
+
+ private:
+  ChildProcess() = default;
+  pid_t pid_ = -1;
+  std::optional<ExitState> ended_;
+  UniqueFd stdout_;
+  std::string pending_;
+};
+
+// Path of the running executable.
+std::filesystem::path SelfPath();
+
+}  // namespace partforge
