@@ -17,16 +17,48 @@ namespace {
 const std::vector<OptionSpec>& SharedOptions() {
   static const std::vector<OptionSpec> kShared = {
       {.name = "config", .help = "settings file (JSON)", .group = "Where"},
-      {.name = "json", .type = OptionType::kBool, .default_text = "false", .help = "results as JSON on stdout", .group = "Output"},
-      {.name = "output", .default_text = "table", .help = "table, json or ndjson", .group = "Output"},
-      {.name = "quiet", .type = OptionType::kBool, .default_text = "false", .help = "only what was asked for; errors only on stderr", .group = "Output", .letter = 'q'},
-      {.name = "verbose", .type = OptionType::kBool, .default_text = "false", .help = "log decisions too; twice: input and output", .group = "Output", .is_repeatable = true, .letter = 'v'},
+      {.name = "json",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "results as JSON on stdout",
+       .group = "Output"},
+      {.name = "output",
+       .default_text = "table",
+       .help = "table, json or ndjson",
+       .group = "Output"},
+      {.name = "quiet",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "only what was asked for; errors only on stderr",
+       .group = "Output",
+       .letter = 'q'},
+      {.name = "verbose",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "log decisions too; twice: input and output",
+       .group = "Output",
+       .is_repeatable = true,
+       .letter = 'v'},
       {.name = "log-level", .help = "trace, debug, info, warn or error", .group = "Output"},
       {.name = "log-format", .help = "text or json", .group = "Output"},
       {.name = "color", .default_text = "auto", .help = "auto, always or never", .group = "Output"},
-      {.name = "yes", .type = OptionType::kBool, .default_text = "false", .help = "answer questions with yes", .group = "Output", .letter = 'y'},
-      {.name = "fail-if-empty", .type = OptionType::kBool, .default_text = "false", .help = "exit 9 when there is nothing to do", .group = "Output"},
-      {.name = "help", .type = OptionType::kBool, .default_text = "false", .help = "this text", .group = "Output", .letter = 'h'},
+      {.name = "yes",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "answer questions with yes",
+       .group = "Output",
+       .letter = 'y'},
+      {.name = "fail-if-empty",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "exit 9 when there is nothing to do",
+       .group = "Output"},
+      {.name = "help",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "this text",
+       .group = "Output",
+       .letter = 'h'},
   };
   return kShared;
 }
@@ -39,17 +71,23 @@ std::string Hyphens(std::string_view text) {
 
 std::string EnvironmentName(std::string_view option) {
   std::string out = "PARTFORGE_";
-  for (const char c : option) out += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char c : option)
+    out += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return out;
 }
 
 Status Usage(int pf_number, std::string message, std::string where, std::string what_to_do) {
-  return Status(Code::kInvalidArgument, std::move(message)).Explain(pf_number, std::move(where), std::move(what_to_do));
+  return Status(Code::kInvalidArgument, std::move(message))
+      .Explain(pf_number, std::move(where), std::move(what_to_do));
 }
 
 Result<bool> ParseBool(std::string_view text) {
-  if (text == "true" || text == "1" || text == "t" || text == "T" || text == "TRUE" || text == "True") return true;
-  if (text == "false" || text == "0" || text == "f" || text == "F" || text == "FALSE" || text == "False") return false;
+  if (text == "true" || text == "1" || text == "t" || text == "T" || text == "TRUE" ||
+      text == "True")
+    return true;
+  if (text == "false" || text == "0" || text == "f" || text == "F" || text == "FALSE" ||
+      text == "False")
+    return false;
   return Status(Code::kInvalidArgument, fmt::format("not a truth value: {}", text));
 }
 
@@ -65,13 +103,26 @@ Result<Number> ParseNumber(std::string_view text) {
 
 Status CheckType(const OptionSpec& spec, std::string_view text) {
   switch (spec.type) {
-    case OptionType::kString: return {};
-    case OptionType::kBool: PF_TRY(ParseBool(text)); return {};
-    case OptionType::kInt: PF_TRY(ParseNumber<int64_t>(text)); return {};
-    case OptionType::kDouble: PF_TRY(ParseNumber<double>(text)); return {};
-    case OptionType::kSize: PF_TRY(ParseSize(text)); return {};
-    case OptionType::kDuration: PF_TRY(ParseDurationMs(text)); return {};
-    case OptionType::kTime: PF_TRY(ParseTimeMs(text)); return {};
+    case OptionType::kString:
+      return {};
+    case OptionType::kBool:
+      PF_TRY(ParseBool(text));
+      return {};
+    case OptionType::kInt:
+      PF_TRY(ParseNumber<int64_t>(text));
+      return {};
+    case OptionType::kDouble:
+      PF_TRY(ParseNumber<double>(text));
+      return {};
+    case OptionType::kSize:
+      PF_TRY(ParseSize(text));
+      return {};
+    case OptionType::kDuration:
+      PF_TRY(ParseDurationMs(text));
+      return {};
+    case OptionType::kTime:
+      PF_TRY(ParseTimeMs(text));
+      return {};
   }
   return {};
 }
@@ -94,7 +145,8 @@ int EditDistance(std::string_view a, std::string_view b) {
 int LineOfKey(std::string_view text, std::string_view key) {
   const size_t at = text.find(fmt::format("\"{}\"", key));
   if (at == std::string_view::npos) return 1;
-  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+  return 1 + static_cast<int>(
+                 std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
 }  // namespace
@@ -102,8 +154,9 @@ int LineOfKey(std::string_view text, std::string_view key) {
 std::vector<OptionSpec> AllOptions(const CommandSpec& command) {
   std::vector<OptionSpec> options = command.options;
   for (const OptionSpec& shared : SharedOptions()) {
-    const bool is_taken = std::any_of(options.begin(), options.end(),
-                                      [&](const OptionSpec& own) { return own.name == shared.name; });
+    const bool is_taken = std::any_of(options.begin(), options.end(), [&](const OptionSpec& own) {
+      return own.name == shared.name;
+    });
     if (!is_taken) options.push_back(shared);
   }
   return options;
@@ -124,8 +177,12 @@ std::vector<std::string> NearestNames(std::string_view wrong, std::span<const st
 // Collects the layers one after the other, lowest first, so that a later one overwrites.
 class OptionResolver {
  public:
-  OptionResolver(const CommandSpec& command, std::span<const CommandSpec> all_commands, const OptionInputs& inputs)
-      : command_(command), all_commands_(all_commands), inputs_(inputs), specs_(AllOptions(command)) {}
+  OptionResolver(const CommandSpec& command, std::span<const CommandSpec> all_commands,
+                 const OptionInputs& inputs)
+      : command_(command),
+        all_commands_(all_commands),
+        inputs_(inputs),
+        specs_(AllOptions(command)) {}
 
   Result<ResolvedOptions> Run() {
     for (const OptionSpec& spec : specs_) {
@@ -135,7 +192,8 @@ class OptionResolver {
     PF_ASSIGN(const Flags flags, SplitArguments());
     PF_TRY(ReadConfigFile(flags));
     PF_TRY(ReadEnvironment());
-    for (const auto& [name, texts] : flags.values) PF_TRY(Set(name, texts, "flag", fmt::format("--{}", name)));
+    for (const auto& [name, texts] : flags.values)
+      PF_TRY(Set(name, texts, "flag", fmt::format("--{}", name)));
     PF_TRY(ReadSecretFiles());
     PF_TRY(CheckRequired());
     return std::move(resolved_);
@@ -190,8 +248,10 @@ class OptionResolver {
       std::optional<std::string> value;
       if (equals != std::string_view::npos) value = std::string(body.substr(equals + 1));
       if (word[1] != '-' && !name.empty() && name.find_first_not_of(name[0]) == std::string::npos) {
-        if (const OptionSpec* spec = FindLetter(name[0]); spec != nullptr && (name.size() == 1 || spec->is_repeatable)) {
-          for (size_t n = 1; n < name.size(); ++n) flags.values[std::string(spec->name)].emplace_back("true");
+        if (const OptionSpec* spec = FindLetter(name[0]);
+            spec != nullptr && (name.size() == 1 || spec->is_repeatable)) {
+          for (size_t n = 1; n < name.size(); ++n)
+            flags.values[std::string(spec->name)].emplace_back("true");
           name = spec->name;
         }
       }
@@ -220,11 +280,15 @@ class OptionResolver {
     const auto count = static_cast<int>(resolved_.arguments_.size());
     const bool asks_for_help = flags.values.contains("help");
     if (!asks_for_help && count > command_.arguments_max) {
-      return Usage(1007, fmt::format("unexpected argument {}", resolved_.arguments_[static_cast<size_t>(command_.arguments_max)]),
-                   std::string(command_.name), fmt::format("partforge {} --help shows the usage", command_.name));
+      return Usage(1007,
+                   fmt::format("unexpected argument {}",
+                               resolved_.arguments_[static_cast<size_t>(command_.arguments_max)]),
+                   std::string(command_.name),
+                   fmt::format("partforge {} --help shows the usage", command_.name));
     }
     if (!asks_for_help && count < command_.arguments_min) {
-      return Usage(1006, fmt::format("{} is missing", command_.arguments), std::string(command_.name),
+      return Usage(1006, fmt::format("{} is missing", command_.arguments),
+                   std::string(command_.name),
                    fmt::format("partforge {} {}", command_.name, command_.arguments));
     }
     is_help_ = asks_for_help;
@@ -238,8 +302,10 @@ class OptionResolver {
     return nullptr;
   }
 
-  Status Set(std::string_view name, std::vector<std::string> texts, std::string origin, std::string_view where) {
-    if (const OptionSpec* secret = FindSecretOfFile(name); secret != nullptr && FindSpec(name) == nullptr) {
+  Status Set(std::string_view name, std::vector<std::string> texts, std::string origin,
+             std::string_view where) {
+    if (const OptionSpec* secret = FindSecretOfFile(name);
+        secret != nullptr && FindSpec(name) == nullptr) {
       secret_files_[std::string(secret->name)] = {texts.back(), std::move(origin)};
       return {};
     }
@@ -260,7 +326,8 @@ class OptionResolver {
     std::string path;
     if (const auto flag = flags.values.find("config"); flag != flags.values.end()) {
       path = flag->second.back();
-    } else if (const auto env = inputs_.environment.find("PARTFORGE_CONFIG"); env != inputs_.environment.end()) {
+    } else if (const auto env = inputs_.environment.find("PARTFORGE_CONFIG");
+               env != inputs_.environment.end()) {
       path = env->second;
     }
     const bool is_explicit = !path.empty();
@@ -273,12 +340,16 @@ class OptionResolver {
     }
     const Result<JsonDoc> doc = ParseJson(*text);
     if (!doc.ok() || !doc->is_object()) {
-      return Usage(1008, doc.ok() ? std::string("the top level is not an object") : doc.status().message(), path,
-                   "the file must hold one JSON object of flag names; partforge config init prints a template");
+      return Usage(
+          1008, doc.ok() ? std::string("the top level is not an object") : doc.status().message(),
+          path,
+          "the file must hold one JSON object of flag names; partforge config init prints a "
+          "template");
     }
     PF_TRY(ReadConfigObject(*doc, *text, path, false));
     if (const auto commands = doc->find("commands"); commands != doc->end()) {
-      if (!commands->is_object()) return Usage(1008, "commands is not an object", path, "commands: {\"worker\": {…}}");
+      if (!commands->is_object())
+        return Usage(1008, "commands is not an object", path, "commands: {\"worker\": {…}}");
       for (const auto& [name, object] : commands->items()) {
         std::string command_name = Hyphens(name);
         if (command_name == "finalise-compaction") command_name = "finalize-compaction";
@@ -288,8 +359,10 @@ class OptionResolver {
     return {};
   }
 
-  Status ReadConfigObject(const JsonDoc& object, const std::string& text, const std::string& path, bool is_own) {
-    if (!object.is_object()) return Usage(1008, "not an object", path, "use an object of flag names");
+  Status ReadConfigObject(const JsonDoc& object, const std::string& text, const std::string& path,
+                          bool is_own) {
+    if (!object.is_object())
+      return Usage(1008, "not an object", path, "use an object of flag names");
     for (const auto& [key, value] : object.items()) {
       if (key.starts_with("x-") || (!is_own && key == "commands")) continue;
       const std::string name = Hyphens(key);
@@ -310,12 +383,17 @@ class OptionResolver {
     if (value.is_string()) {
       texts->push_back(value.get<std::string>());
     } else if (value.is_boolean() || value.is_number()) {
-      const bool is_whole = value.is_number_float() && value.get<double>() == static_cast<double>(static_cast<int64_t>(value.get<double>()));
-      texts->push_back(is_whole ? fmt::format("{}", static_cast<int64_t>(value.get<double>())) : value.dump());
-    } else if (value.is_array() && std::all_of(value.begin(), value.end(), [](const JsonDoc& v) { return v.is_string(); })) {
+      const bool is_whole =
+          value.is_number_float() &&
+          value.get<double>() == static_cast<double>(static_cast<int64_t>(value.get<double>()));
+      texts->push_back(is_whole ? fmt::format("{}", static_cast<int64_t>(value.get<double>()))
+                                : value.dump());
+    } else if (value.is_array() && std::all_of(value.begin(), value.end(),
+                                               [](const JsonDoc& v) { return v.is_string(); })) {
       for (const JsonDoc& item : value) texts->push_back(item.get<std::string>());
     } else {
-      return Usage(1005, fmt::format("{} is neither text, number nor truth value", key), origin, "write it as the flag would be written");
+      return Usage(1005, fmt::format("{} is neither text, number nor truth value", key), origin,
+                   "write it as the flag would be written");
     }
     return {};
   }
@@ -339,7 +417,8 @@ class OptionResolver {
     const std::vector<std::string> list(names.begin(), names.end());
     const auto nearest = NearestNames(Hyphens(key), list);
     return Usage(1009, fmt::format("unknown key {}", key), origin,
-                 nearest.empty() ? "remove it, or begin it with x-" : fmt::format("did you mean {}?", fmt::join(nearest, " or ")));
+                 nearest.empty() ? "remove it, or begin it with x-"
+                                 : fmt::format("did you mean {}?", fmt::join(nearest, " or ")));
   }
 
   Status ReadEnvironment() {
@@ -347,20 +426,23 @@ class OptionResolver {
       if (spec.env_alias.empty()) continue;
       const auto it = inputs_.environment.find(std::string(spec.env_alias));
       if (it == inputs_.environment.end() || it->second.empty()) continue;
-      if (resolved_.values_[std::string(spec.name)].origin != "default") continue;  // the file says more than a foreign name
+      if (resolved_.values_[std::string(spec.name)].origin != "default")
+        continue;  // the file says more than a foreign name
       PF_TRY(Set(spec.name, {it->second}, fmt::format("env {}", spec.env_alias), spec.env_alias));
     }
     std::map<std::string, std::string> names;
     for (const OptionSpec& spec : specs_) {
       names[EnvironmentName(spec.name)] = spec.name;
-      if (spec.is_secret) names[EnvironmentName(spec.name) + "_FILE"] = std::string(spec.name) + "-file";
+      if (spec.is_secret)
+        names[EnvironmentName(spec.name) + "_FILE"] = std::string(spec.name) + "-file";
     }
     for (const auto& [variable, text] : inputs_.environment) {
       if (!variable.starts_with("PARTFORGE_") || variable == "PARTFORGE_CONFIG") continue;
       if (const auto it = names.find(variable); it != names.end()) {
         PF_TRY(Set(it->second, {text}, fmt::format("env {}", variable), variable));
       } else if (!IsKnownVariable(variable)) {
-        resolved_.warnings_.push_back(fmt::format("environment variable matches no setting: {}", variable));
+        resolved_.warnings_.push_back(
+            fmt::format("environment variable matches no setting: {}", variable));
       }
     }
     return {};
@@ -368,8 +450,9 @@ class OptionResolver {
 
   bool IsKnownVariable(std::string_view variable) const {
     static const std::set<std::string_view> kOthers = {
-        "PARTFORGE_FAULT", "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY", "PARTFORGE_DEPS_PREFIX",
-        "PARTFORGE_SOURCE_DIR", "PARTFORGE_BINARY_DIR", "PARTFORGE_CRASH_SHARE"};
+        "PARTFORGE_FAULT",       "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
+        "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",  "PARTFORGE_BINARY_DIR",
+        "PARTFORGE_CRASH_SHARE"};
     if (kOthers.contains(variable) || variable.starts_with("PARTFORGE_TEST_")) return true;
     for (const CommandSpec& command : all_commands_) {
       for (const OptionSpec& option : command.options) {
@@ -384,7 +467,8 @@ class OptionResolver {
     for (const auto& [name, file] : secret_files_) {
       Result<std::string> text = inputs_.read_file(file.first);
       if (!text.ok()) {
-        return Usage(1013, text.status().message(), fmt::format("--{}-file", name), "name a file that this user can read");
+        return Usage(1013, text.status().message(), fmt::format("--{}-file", name),
+                     "name a file that this user can read");
       }
       std::string value = std::move(text).value();
       if (value.ends_with('\n')) value.pop_back();
@@ -400,7 +484,8 @@ class OptionResolver {
       const OptionValue& value = resolved_.values_.find(spec.name)->second;
       if (!spec.is_required || (!value.texts.empty() && !value.texts.back().empty())) continue;
       return Usage(1006, fmt::format("--{} is required", spec.name), std::string(command_.name),
-                   fmt::format("--{}=VALUE ({}), or {} in the environment", spec.name, spec.help, EnvironmentName(spec.name)));
+                   fmt::format("--{}=VALUE ({}), or {} in the environment", spec.name, spec.help,
+                               EnvironmentName(spec.name)));
     }
     return {};
   }
@@ -414,7 +499,8 @@ class OptionResolver {
   bool is_help_ = false;
 };
 
-Result<ResolvedOptions> ResolveOptions(const CommandSpec& command, std::span<const CommandSpec> all_commands,
+Result<ResolvedOptions> ResolveOptions(const CommandSpec& command,
+                                       std::span<const CommandSpec> all_commands,
                                        const OptionInputs& inputs) {
   return OptionResolver(command, all_commands, inputs).Run();
 }
@@ -425,8 +511,12 @@ const OptionValue& ResolvedOptions::Value(std::string_view name) const {
   return it->second;
 }
 
-bool ResolvedOptions::Has(std::string_view name) const { return values_.find(name) != values_.end(); }
-bool ResolvedOptions::IsSet(std::string_view name) const { return Value(name).origin != "default"; }
+bool ResolvedOptions::Has(std::string_view name) const {
+  return values_.find(name) != values_.end();
+}
+bool ResolvedOptions::IsSet(std::string_view name) const {
+  return Value(name).origin != "default";
+}
 
 std::string ResolvedOptions::String(std::string_view name) const {
   const OptionValue& value = Value(name);
@@ -463,7 +553,11 @@ int64_t ResolvedOptions::TimeMs(std::string_view name) const {
   return text.empty() ? 0 : ParseTimeMs(text).value();
 }
 
-std::vector<std::string> ResolvedOptions::List(std::string_view name) const { return Value(name).texts; }
-Secret ResolvedOptions::SecretValue(std::string_view name) const { return Secret(String(name)); }
+std::vector<std::string> ResolvedOptions::List(std::string_view name) const {
+  return Value(name).texts;
+}
+Secret ResolvedOptions::SecretValue(std::string_view name) const {
+  return Secret(String(name));
+}
 
 }  // namespace partforge::app

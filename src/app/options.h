@@ -16,28 +16,30 @@ namespace partforge::app {
 
 enum class OptionType : uint8_t { kString, kBool, kInt, kDouble, kSize, kDuration, kTime };
 
-// One row of a command's option table. Flags, environment, settings file, --help, the reference page, completions and
-// `config print` are all drawn from it.
+// One row of a command's option table. Flags, environment, settings file, --help, the reference
+// page, completions and `config print` are all drawn from it.
 struct OptionSpec {
   std::string_view name = "";  // "insert-chunk-min-rows"
   OptionType type = OptionType::kString;
   std::string_view default_text = "";  // in the form a user would write; empty = none
-  std::string_view help = "";  // one line, no dot
-  std::string_view group = "What";  // What | Where | Limits | Output
-  std::string_view env_alias = "";  // the usual name of others, lowest environment layer: "AWS_REGION"
+  std::string_view help = "";          // one line, no dot
+  std::string_view group = "What";     // What | Where | Limits | Output
+  std::string_view env_alias =
+      "";  // the usual name of others, lowest environment layer: "AWS_REGION"
   bool is_required = false;
-  bool is_secret = false;           // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
+  bool is_secret = false;  // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
   bool is_repeatable = false;
-  char letter = '\0';               // -v
+  char letter = '\0';  // -v
 };
 
 struct CommandSpec {
-  std::string_view name;            // "upload-freeze", "demo"
-  std::string_view purpose;         // one line
-  std::string_view arguments;       // "" or "CODE", "[PART]": what stands after the flags
+  std::string_view name;       // "upload-freeze", "demo"
+  std::string_view purpose;    // one line
+  std::string_view arguments;  // "" or "CODE", "[PART]": what stands after the flags
   int arguments_min = 0, arguments_max = 0;
   std::vector<std::string_view> examples;
-  std::vector<OptionSpec> options;  // its own; the ones that all commands share are added by AllOptions
+  std::vector<OptionSpec>
+      options;  // its own; the ones that all commands share are added by AllOptions
   std::vector<std::string_view> related;
 };
 
@@ -47,12 +49,13 @@ struct OptionValue {
   std::string origin = "default";
 };
 
-// Settings of one run: flags > environment > file > default. Immutable after ResolveOptions. The accessors abort on a
-// name that the command does not have (a bug of ours); types were checked while resolving.
+// Settings of one run: flags > environment > file > default. Immutable after ResolveOptions. The
+// accessors abort on a name that the command does not have (a bug of ours); types were checked
+// while resolving.
 class ResolvedOptions {
  public:
-  bool IsSet(std::string_view name) const;       // has a value from flag, environment or file
-  bool Has(std::string_view name) const;         // the command has such an option
+  bool IsSet(std::string_view name) const;  // has a value from flag, environment or file
+  bool Has(std::string_view name) const;    // the command has such an option
   std::string String(std::string_view name) const;
   bool Bool(std::string_view name) const;
   int64_t Int(std::string_view name) const;
@@ -77,14 +80,16 @@ class ResolvedOptions {
 
 // What ResolveOptions may look at; nothing else.
 struct OptionInputs {
-  std::vector<std::string> argv;                       // after the command's name
-  std::map<std::string, std::string> environment;      // all of it
+  std::vector<std::string> argv;                   // after the command's name
+  std::map<std::string, std::string> environment;  // all of it
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::string default_config_path = "/etc/partforge/config.json";  // absent is fine
 };
 
-// Pure but for `read_file`. Failures: kInvalidArgument with PF10xx (exit 2), all of the first kind met.
-Result<ResolvedOptions> ResolveOptions(const CommandSpec& command, std::span<const CommandSpec> all_commands,
+// Pure but for `read_file`. Failures: kInvalidArgument with PF10xx (exit 2), all of the first kind
+// met.
+Result<ResolvedOptions> ResolveOptions(const CommandSpec& command,
+                                       std::span<const CommandSpec> all_commands,
                                        const OptionInputs& inputs);
 
 // The command's options and the shared ones (config, json, log-level, …).
