@@ -6,8 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,7 +285,7 @@ std::optional<ExitState> ChildProcess::Poll() {
 Result<ExitState> ChildProcess::Wait(const Context& ctx, int64_t timeout_ms) {
   if (const auto ended = Poll()) return *ended;
   const std::string doing = fmt::format("wait for process {}", pid_);
-  const UniqueFd handle(pidfd_open(pid_, 0));
+  const UniqueFd handle(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   if (!handle.is_open()) return ErrnoStatus(errno, doing);
   PF_TRY(AwaitReadable(ctx, handle.get(), timeout_ms, doing));
   const auto ended = Poll();
