@@ -20,7 +20,8 @@ class SystemClock final : public Clock {
   void SleepMs(int64_t ms, std::stop_token stop) override;
 };
 
-// Milliseconds on a clock that never jumps; only differences mean anything (durations in logs and summaries).
+// Milliseconds on a clock that never jumps; only differences mean anything (durations in logs and
+// summaries).
 int64_t MonotonicMs();
 
 }  // namespace partforge

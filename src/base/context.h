@@ -13,8 +13,8 @@
 
 namespace partforge {
 
-// The outside world: passed first, by reference, never stored past the call. A thread that needs a stop
-// token of its own copies the Context and replaces `stop`.
+// The outside world: passed first, by reference, never stored past the call. A thread that needs a
+// stop token of its own copies the Context and replaces `stop`.
 struct Context {
   Clock& clock;
   Random& random;

@@ -13,18 +13,30 @@ struct Status::State {
 
 std::string_view CodeName(Code code) {
   switch (code) {
-    case Code::kInvalidArgument: return "invalid_argument";
-    case Code::kNotFound: return "not_found";
-    case Code::kAlreadyExists: return "already_exists";
-    case Code::kRefused: return "refused";
-    case Code::kConflict: return "conflict";
-    case Code::kLeaseLost: return "lease_lost";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kExhausted: return "exhausted";
-    case Code::kCorruption: return "corruption";
-    case Code::kUnknownOutcome: return "unknown_outcome";
-    case Code::kCancelled: return "cancelled";
-    case Code::kInternal: return "internal";
+    case Code::kInvalidArgument:
+      return "invalid_argument";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kAlreadyExists:
+      return "already_exists";
+    case Code::kRefused:
+      return "refused";
+    case Code::kConflict:
+      return "conflict";
+    case Code::kLeaseLost:
+      return "lease_lost";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kExhausted:
+      return "exhausted";
+    case Code::kCorruption:
+      return "corruption";
+    case Code::kUnknownOutcome:
+      return "unknown_outcome";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kInternal:
+      return "internal";
   }
   return "internal";
 }

@@ -42,12 +42,12 @@ class [[nodiscard]] Status {
   Status(Code code, std::string message);
 
   bool ok() const { return state_ == nullptr; }
-  Code code() const;                        // requires !ok()
-  const std::string& message() const;       // requires !ok()
-  const Explanation& explanation() const;   // requires !ok()
+  Code code() const;                       // requires !ok()
+  const std::string& message() const;      // requires !ok()
+  const Explanation& explanation() const;  // requires !ok()
 
-  // Puts what we were doing before the message ("attach part 202401_1_1_0: <message>"); keeps the code.
-  // On an OK status it does nothing.
+  // Puts what we were doing before the message ("attach part 202401_1_1_0: <message>"); keeps the
+  // code. On an OK status it does nothing.
   Status With(std::string_view doing) &&;
   // Adds the user's form: PF number, place, remedy. On an OK status it does nothing.
   Status Explain(int pf_number, std::string where, std::string what_to_do) &&;
@@ -71,8 +71,10 @@ namespace internal {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : data_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Status status) : data_(std::in_place_index<1>, std::move(status)) {  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : data_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status status)
+      : data_(std::in_place_index<1>, std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (std::get<1>(data_).ok()) {
       internal::CheckFailed(__FILE__, __LINE__, "!status.ok()", "a Result made of an OK Status");
     }
@@ -95,7 +97,8 @@ class [[nodiscard]] Result {
 
   // The failure; requires !ok().
   const Status& status() const& {
-    if (ok()) internal::CheckFailed(__FILE__, __LINE__, "!ok()", "status() of a Result with a value");
+    if (ok())
+      internal::CheckFailed(__FILE__, __LINE__, "!ok()", "status() of a Result with a value");
     return std::get<1>(data_);
   }
   Status status() && { return static_cast<const Result&>(*this).status(); }
@@ -117,26 +120,28 @@ class [[nodiscard]] Result {
 #define PF_CONCAT(a, b) PF_CONCAT_(a, b)
 
 // PF_TRY(expr): returns early when the Status (or Result) is a failure.
-#define PF_TRY(...)                                                \
-  do {                                                             \
-    if (auto pf_status_ = (__VA_ARGS__); !pf_status_.ok()) {       \
+#define PF_TRY(...)                                                  \
+  do {                                                               \
+    if (auto pf_status_ = (__VA_ARGS__); !pf_status_.ok()) {         \
       return ::partforge::internal::StatusOf(std::move(pf_status_)); \
-    }                                                              \
+    }                                                                \
   } while (false)
 
-// PF_ASSIGN(const auto part, ParsePartName(text)): declares or assigns the value, or returns the failure.
+// PF_ASSIGN(const auto part, ParsePartName(text)): declares or assigns the value, or returns the
+// failure.
 #define PF_ASSIGN(lhs, ...) PF_ASSIGN_(PF_CONCAT(pf_result_, __LINE__), lhs, __VA_ARGS__)
-#define PF_ASSIGN_(tmp, lhs, ...)                  \
-  auto tmp = (__VA_ARGS__);                        \
-  if (!tmp.ok()) return std::move(tmp).status();   \
+#define PF_ASSIGN_(tmp, lhs, ...)                \
+  auto tmp = (__VA_ARGS__);                      \
+  if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()
 
-// A condition whose failure is a bug of ours: aborts, also in release. Never for input, files or network.
-#define PF_CHECK(condition, message)                                                        \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      ::partforge::internal::CheckFailed(__FILE__, __LINE__, #condition, (message));        \
-    }                                                                                       \
+// A condition whose failure is a bug of ours: aborts, also in release. Never for input, files or
+// network.
+#define PF_CHECK(condition, message)                                                 \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      ::partforge::internal::CheckFailed(__FILE__, __LINE__, #condition, (message)); \
+    }                                                                                \
   } while (false)
 #ifdef NDEBUG
 #define PF_DCHECK(condition, message) \
@@ -147,7 +152,9 @@ class [[nodiscard]] Result {
 #endif
 
 namespace partforge::internal {
-inline Status StatusOf(Status status) { return status; }
+inline Status StatusOf(Status status) {
+  return status;
+}
 template <class T>
 Status StatusOf(Result<T> result) {
   return std::move(result).status();

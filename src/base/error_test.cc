@@ -21,7 +21,8 @@ Status CheckQuarter(int value) {
 }
 
 TEST(Status, KeepsCodeWhenContextIsAdded) {
-  const Status status = Status(Code::kUnavailable, "no answer").With("claim").Explain(7001, "db", "start it");
+  const Status status =
+      Status(Code::kUnavailable, "no answer").With("claim").Explain(7001, "db", "start it");
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_EQ(status.message(), "claim: no answer");
   EXPECT_EQ(status.explanation().pf_number, 7001);

@@ -54,8 +54,9 @@ Result<std::unique_ptr<EnvironmentFaults>> EnvironmentFaults::Parse(std::string_
       good = false;
     }
     if (!good) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("PARTFORGE_FAULT wants point:hit:kill|error|stop|delay=ms: {}", item));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("PARTFORGE_FAULT wants point:hit:kill|error|stop|delay=ms: {}", item));
     }
     rules.push_back(std::move(rule));
   }
@@ -74,7 +75,8 @@ Status EnvironmentFaults::Hit(std::string_view point) {
     const std::string line = fmt::format("{}\n", point);
     const int fd = open(trace_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd >= 0) {
-      // One small append is one atomic write, also from several processes; a trace that fails is only shorter.
+      // One small append is one atomic write, also from several processes; a trace that fails is
+      // only shorter.
       [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
       close(fd);
     }
@@ -82,9 +84,15 @@ Status EnvironmentFaults::Hit(std::string_view point) {
   for (const Rule& rule : rules_) {
     if (rule.point != point || (rule.hit != 0 && rule.hit != hit)) continue;
     switch (rule.action) {
-      case Action::kKill: kill(getpid(), SIGKILL); break;
-      case Action::kStop: kill(getpid(), SIGSTOP); break;
-      case Action::kDelay: std::this_thread::sleep_for(std::chrono::milliseconds(rule.delay_ms)); break;
+      case Action::kKill:
+        kill(getpid(), SIGKILL);
+        break;
+      case Action::kStop:
+        kill(getpid(), SIGSTOP);
+        break;
+      case Action::kDelay:
+        std::this_thread::sleep_for(std::chrono::milliseconds(rule.delay_ms));
+        break;
       case Action::kError:
         return Status(Code::kUnavailable, fmt::format("injected fault at {} (hit {})", point, hit));
     }

@@ -11,8 +11,8 @@
 
 namespace partforge {
 
-// Where a test may stop the program. A point stands after each durable effect, so a crash there means:
-// everything before it is on disk, nothing after it happened. Thread-safe.
+// Where a test may stop the program. A point stands after each durable effect, so a crash there
+// means: everything before it is on disk, nothing after it happened. Thread-safe.
 class Faults {
  public:
   virtual ~Faults() = default;
@@ -31,8 +31,8 @@ class NoFaults final : public Faults {
 //   PARTFORGE_FAULT_TRACE=file   appends one line "<point>" for each hit
 class EnvironmentFaults final : public Faults {
  public:
-  // `spec` and `trace_path` are the two variables' values, empty when unset. Fails with kInvalidArgument
-  // on a spec that does not parse.
+  // `spec` and `trace_path` are the two variables' values, empty when unset. Fails with
+  // kInvalidArgument on a spec that does not parse.
   static Result<std::unique_ptr<EnvironmentFaults>> Parse(std::string_view spec,
                                                           std::string_view trace_path);
   Status Hit(std::string_view point) override;
@@ -55,6 +55,6 @@ class EnvironmentFaults final : public Faults {
 
 }  // namespace partforge
 
-// PF_FAULT(ctx, "room.done_verb"): at every durable boundary; names are unique in the tree (checked by `tidy`).
-// Returns early with the injected error in functions that return Status or Result.
+// PF_FAULT(ctx, "room.done_verb"): at every durable boundary; names are unique in the tree (checked
+// by `tidy`). Returns early with the injected error in functions that return Status or Result.
 #define PF_FAULT(ctx, point) PF_TRY((ctx).faults.Hit(point))

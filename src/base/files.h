@@ -14,8 +14,9 @@
 
 namespace partforge {
 
-// Files of this machine. Errors carry the path and errno's text; ENOENT is kNotFound, EEXIST kAlreadyExists,
-// ENOSPC/EDQUOT kExhausted, EACCES/EPERM kRefused, EXDEV kInvalidArgument, EIO kCorruption, else kInternal.
+// Files of this machine. Errors carry the path and errno's text; ENOENT is kNotFound, EEXIST
+// kAlreadyExists, ENOSPC/EDQUOT kExhausted, EACCES/EPERM kRefused, EXDEV kInvalidArgument, EIO
+// kCorruption, else kInternal.
 
 // An open descriptor; closed when destroyed. Movable.
 class UniqueFd {
@@ -36,11 +37,14 @@ class UniqueFd {
 
 Status ErrnoStatus(int error_number, std::string_view doing);
 
-Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags, int mode = 0600);  // O_CLOEXEC added
-Status ReadAt(int fd, int64_t offset, std::span<std::byte> out);   // all of out; kCorruption at end of file
+Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags,
+                          int mode = 0600);  // O_CLOEXEC added
+Status ReadAt(int fd, int64_t offset,
+              std::span<std::byte> out);  // all of out; kCorruption at end of file
 Status WriteAll(int fd, std::span<const std::byte> bytes);
 // Whole file as a string; kInvalidArgument above `size_bytes_max`.
-Result<std::string> ReadFile(const std::filesystem::path& path, int64_t size_bytes_max = int64_t{1} << 30);
+Result<std::string> ReadFile(const std::filesystem::path& path,
+                             int64_t size_bytes_max = int64_t{1} << 30);
 // Temporary name in the same folder, fsync, rename over the target, fsync the folder.
 Status WriteFileDurably(const std::filesystem::path& path, std::string_view bytes, int mode = 0600);
 Status SyncDirectory(const std::filesystem::path& directory);
@@ -57,16 +61,21 @@ struct FileEntry {
   bool is_directory = false;
   uint32_t mode = 0;
 };
-// Everything below `root` in lexical order of the relative path, each directory before what is in it. A link, device or socket is
-// kRefused naming it; at most `entries_max` entries.
-Result<std::vector<FileEntry>> ListTree(const std::filesystem::path& root, int64_t entries_max = 10'000'000);
+// Everything below `root` in lexical order of the relative path, each directory before what is in
+// it. A link, device or socket is kRefused naming it; at most `entries_max` entries.
+Result<std::vector<FileEntry>> ListTree(const std::filesystem::path& root,
+                                        int64_t entries_max = 10'000'000);
 
-// Joins a relative path from outside below `root`: no empty, "." or ".." segment, no backslash, NUL or control
-// character, at most 1024 bytes. kRefused (PF8005) otherwise. Pure; see OpenBeneath for the safe open.
-Result<std::filesystem::path> JoinBelow(const std::filesystem::path& root, std::string_view relative);
+// Joins a relative path from outside below `root`: no empty, "." or ".." segment, no backslash, NUL
+// or control character, at most 1024 bytes. kRefused (PF8005) otherwise. Pure; see OpenBeneath for
+// the safe open.
+Result<std::filesystem::path> JoinBelow(const std::filesystem::path& root,
+                                        std::string_view relative);
 Status CheckRelativePath(std::string_view relative);
-// Opens `relative` below the directory descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS).
-Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int flags, int mode = 0600);
+// Opens `relative` below the directory descriptor with openat2(RESOLVE_BENEATH |
+// RESOLVE_NO_SYMLINKS).
+Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int flags,
+                             int mode = 0600);
 
 // An exclusive flock on a file; held until destroyed or the process dies.
 class FileLock {

@@ -39,12 +39,13 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
   std::string ToHex() const;  // 32 digits, high half first, as ClickHouse prints checksums
 };
-// CityHash 1.0.2, 128 bits: the variant of ClickHouse's compressed frames and of MergeTree's checksums.txt
-// for files up to the hashing buffer.
+// CityHash 1.0.2, 128 bits: the variant of ClickHouse's compressed frames and of MergeTree's
+// checksums.txt for files up to the hashing buffer.
 Hash128 CityHash128(std::span<const std::byte> bytes);
 uint64_t CityHash64(std::span<const std::byte> bytes);
-// MergeTree's file hash: the stream is cut into blocks of 2048 bytes (DBMS_DEFAULT_HASHING_BLOCK_SIZE), each
-// hashed with the state so far (CityHash128WithSeed), the rest likewise. Feed in pieces of any size.
+// MergeTree's file hash: the stream is cut into blocks of 2048 bytes
+// (DBMS_DEFAULT_HASHING_BLOCK_SIZE), each hashed with the state so far (CityHash128WithSeed), the
+// rest likewise. Feed in pieces of any size.
 class CityHash128Stream {
  public:
   void Update(std::span<const std::byte> bytes);

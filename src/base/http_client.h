@@ -23,7 +23,8 @@ struct HttpRequest {
   std::string url;
   HttpHeaders headers;
   std::span<const std::byte> body;  // sent with Content-Length; must outlive the call
-  // Instead of `body`: fills the buffer and returns the count, 0 at the end. With body_size_bytes < 0 the transfer is chunked.
+  // Instead of `body`: fills the buffer and returns the count, 0 at the end. With body_size_bytes <
+  // 0 the transfer is chunked.
   std::function<Result<size_t>(std::span<std::byte>)> read_body;
   int64_t body_size_bytes = -1;
   int64_t connect_timeout_ms = 10'000;
@@ -45,14 +46,15 @@ class HttpBody {
   virtual ~HttpBody() = default;
   virtual int status() const = 0;
   virtual const std::map<std::string, std::string>& headers() const = 0;  // names in lower case
-  // Next piece (at most 1 MiB), empty optional at the proper end. kUnavailable when the connection broke before it.
+  // Next piece (at most 1 MiB), empty optional at the proper end. kUnavailable when the connection
+  // broke before it.
   virtual Result<std::optional<std::string>> Next(const Context& ctx) = 0;
 };
 
 // HTTP/1.1 over libcurl; connections are kept and reused. Thread-safe.
 // Failures: kUnavailable when nothing of the request can have taken effect (no connection, DNS);
-// kUnknownOutcome when it broke after the first byte was sent and the method is not GET or HEAD, else kUnavailable;
-// kCancelled on stop. An HTTP error status is a reply, not a failure.
+// kUnknownOutcome when it broke after the first byte was sent and the method is not GET or HEAD,
+// else kUnavailable; kCancelled on stop. An HTTP error status is a reply, not a failure.
 class HttpClient {
  public:
   HttpClient();
@@ -66,7 +68,7 @@ class HttpClient {
   std::shared_ptr<Pool> pool_;
 };
 
-std::string UrlEncode(std::string_view text);                 // RFC 3986 unreserved kept, all else %XX
+std::string UrlEncode(std::string_view text);  // RFC 3986 unreserved kept, all else %XX
 Result<std::string> UrlDecode(std::string_view text);
 
 }  // namespace partforge

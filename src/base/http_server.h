@@ -14,14 +14,16 @@
 namespace partforge {
 
 struct HttpServerRequest {
-  std::string method, path;                           // path decoded, without the query
-  std::string target;                                 // as on the wire
-  std::vector<std::pair<std::string, std::string>> query;  // decoded, in order; only from the URL, never from the body
-  std::map<std::string, std::string> headers;         // names in lower case
-  // Pieces of the body as they arrive: returns false from the callback to stop. Called at most once.
+  std::string method, path;  // path decoded, without the query
+  std::string target;        // as on the wire
+  std::vector<std::pair<std::string, std::string>>
+      query;  // decoded, in order; only from the URL, never from the body
+  std::map<std::string, std::string> headers;  // names in lower case
+  // Pieces of the body as they arrive: returns false from the callback to stop. Called at most
+  // once.
   std::function<bool(const std::function<bool(std::string_view)>&)> read_body;
 
-  std::string Query(std::string_view name) const;     // first value or ""
+  std::string Query(std::string_view name) const;  // first value or ""
   std::string ReadWholeBody(size_t size_bytes_max) const;
 };
 
@@ -30,8 +32,8 @@ struct HttpServerReply {
   std::map<std::string, std::string> headers;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  // Instead of `body`: called until it returns an empty optional (proper end of a chunked body); a failure cuts the
-  // connection without the final chunk, so that the client can tell.
+  // Instead of `body`: called until it returns an empty optional (proper end of a chunked body); a
+  // failure cuts the connection without the final chunk, so that the client can tell.
   std::function<Result<std::optional<std::string>>()> next_chunk;
   // For tests of clients: close the connection without sending a reply.
   bool drops_connection = false;
@@ -49,7 +51,8 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   using Handler = std::function<HttpServerReply(const HttpServerRequest&)>;
-  // Every request of every method and path goes to `handler`. kUnavailable when the address cannot be bound.
+  // Every request of every method and path goes to `handler`. kUnavailable when the address cannot
+  // be bound.
   static Result<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Handler handler);
   ~HttpServer();
   int port() const;

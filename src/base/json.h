@@ -15,14 +15,14 @@ namespace partforge {
 // JSON documents keep the order of their keys. Only .cc files include <nlohmann/json.hpp>.
 using JsonDoc = nlohmann::ordered_json;
 
-// Parses exactly one document, UTF-8, at most 64 levels deep. kCorruption with the byte offset otherwise.
-// A key that stands twice in one object is kCorruption too.
+// Parses exactly one document, UTF-8, at most 64 levels deep. kCorruption with the byte offset
+// otherwise. A key that stands twice in one object is kCorruption too.
 Result<JsonDoc> ParseJson(std::string_view text);
-std::string DumpJson(const JsonDoc& doc);          // one line
-std::string DumpJsonPretty(const JsonDoc& doc);    // two-space indent, no final newline
+std::string DumpJson(const JsonDoc& doc);        // one line
+std::string DumpJsonPretty(const JsonDoc& doc);  // two-space indent, no final newline
 
-// Reads an object of our own strictly: a missing field, a wrong type or (at Finish) an unknown field is
-// kCorruption naming `what` and the field. Refers to `doc`, which must outlive it.
+// Reads an object of our own strictly: a missing field, a wrong type or (at Finish) an unknown
+// field is kCorruption naming `what` and the field. Refers to `doc`, which must outlive it.
 class JsonReader {
  public:
   JsonReader(const JsonDoc& doc, std::string_view what);
@@ -48,6 +48,8 @@ class JsonReader {
 
  private:
   Result<const JsonDoc*> Find(std::string_view field);
+  // Has(field), and counts the field as asked for: a null one is known too.
+  bool SeekValue(std::string_view field);
   Status Wrong(std::string_view field, std::string_view expected) const;
 
   const JsonDoc& doc_;

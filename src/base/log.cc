@@ -12,12 +12,18 @@ namespace {
 
 std::string_view LevelName(LogLevel level, bool is_upper) {
   switch (level) {
-    case LogLevel::kTrace: return is_upper ? "TRACE" : "trace";
-    case LogLevel::kDebug: return is_upper ? "DEBUG" : "debug";
-    case LogLevel::kInfo: return is_upper ? "INFO " : "info";
-    case LogLevel::kWarn: return is_upper ? "WARN " : "warn";
-    case LogLevel::kError: return is_upper ? "ERROR" : "error";
-    case LogLevel::kOff: break;
+    case LogLevel::kTrace:
+      return is_upper ? "TRACE" : "trace";
+    case LogLevel::kDebug:
+      return is_upper ? "DEBUG" : "debug";
+    case LogLevel::kInfo:
+      return is_upper ? "INFO " : "info";
+    case LogLevel::kWarn:
+      return is_upper ? "WARN " : "warn";
+    case LogLevel::kError:
+      return is_upper ? "ERROR" : "error";
+    case LogLevel::kOff:
+      break;
   }
   return is_upper ? "OFF  " : "off";
 }
@@ -25,11 +31,21 @@ std::string_view LevelName(LogLevel level, bool is_upper) {
 void AppendEscaped(std::string* out, std::string_view text) {
   for (const char c : text) {
     switch (c) {
-      case '"': *out += "\\\""; break;
-      case '\\': *out += "\\\\"; break;
-      case '\n': *out += "\\n"; break;
-      case '\r': *out += "\\r"; break;
-      case '\t': *out += "\\t"; break;
+      case '"':
+        *out += "\\\"";
+        break;
+      case '\\':
+        *out += "\\\\";
+        break;
+      case '\n':
+        *out += "\\n";
+        break;
+      case '\r':
+        *out += "\\r";
+        break;
+      case '\t':
+        *out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           *out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));

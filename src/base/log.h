@@ -30,16 +30,18 @@ struct LogField {
   template <std::signed_integral I>
   LogField(std::string_view k, I v) : key(k), value(static_cast<int64_t>(v)) {}
   template <std::unsigned_integral U>
-    requires(!std::same_as<U, bool>)
-  LogField(std::string_view k, U v) : key(k), value(static_cast<uint64_t>(v)) {}
+  requires(!std::same_as<U, bool>) LogField(std::string_view k, U v)
+      : key(k), value(static_cast<uint64_t>(v)) {}
   LogField(std::string_view k, double v) : key(k), value(v) {}
 };
 using LogFields = std::initializer_list<LogField>;
 
-// Event lines on stderr (specs: user-experience §4.4): one event a line, a fixed lower-case message and keys.
+// Event lines on stderr (specs: user-experience §4.4): one event a line, a fixed lower-case message
+// and keys.
 //   text  2026-10-11T12:13:14.123Z INFO  part attached job=job-1 part=all_1_1_0 took_ms=12
 //   json  {"ts":"…","level":"info","msg":"part attached","job":"job-1",…}
-// Never data rows, never secrets: every value passes the redactor of known secrets (AddSecret). Thread-safe.
+// Never data rows, never secrets: every value passes the redactor of known secrets (AddSecret).
+// Thread-safe.
 class Log {
  public:
   using Sink = std::function<void(std::string_view line)>;  // a whole line with its '\n'
@@ -47,22 +49,34 @@ class Log {
   struct Options {
     LogLevel level = LogLevel::kInfo;
     LogFormat format = LogFormat::kText;
-    std::vector<std::pair<std::string, std::string>> common;  // keys on every line, e.g. component=worker
+    std::vector<std::pair<std::string, std::string>>
+        common;  // keys on every line, e.g. component=worker
   };
 
   // Writes to file descriptor 2 with one write a line.
   Log(Clock& clock, Options options);
   Log(Clock& clock, Options options, Sink sink);
 
-  void Trace(std::string_view message, LogFields fields = {}) { Write(LogLevel::kTrace, message, fields); }
-  void Debug(std::string_view message, LogFields fields = {}) { Write(LogLevel::kDebug, message, fields); }
-  void Info(std::string_view message, LogFields fields = {}) { Write(LogLevel::kInfo, message, fields); }
-  void Warn(std::string_view message, LogFields fields = {}) { Write(LogLevel::kWarn, message, fields); }
-  void Error(std::string_view message, LogFields fields = {}) { Write(LogLevel::kError, message, fields); }
+  void Trace(std::string_view message, LogFields fields = {}) {
+    Write(LogLevel::kTrace, message, fields);
+  }
+  void Debug(std::string_view message, LogFields fields = {}) {
+    Write(LogLevel::kDebug, message, fields);
+  }
+  void Info(std::string_view message, LogFields fields = {}) {
+    Write(LogLevel::kInfo, message, fields);
+  }
+  void Warn(std::string_view message, LogFields fields = {}) {
+    Write(LogLevel::kWarn, message, fields);
+  }
+  void Error(std::string_view message, LogFields fields = {}) {
+    Write(LogLevel::kError, message, fields);
+  }
   void Write(LogLevel level, std::string_view message, LogFields fields);
 
   bool IsOn(LogLevel level) const { return level >= options_.level; }
-  // From now on `secret` is printed as *** wherever it would appear. Values shorter than 4 bytes are not taken.
+  // From now on `secret` is printed as *** wherever it would appear. Values shorter than 4 bytes
+  // are not taken.
   void AddSecret(std::string_view secret);
   // Replaces known secrets in `text`; also used by the error renderer.
   std::string Redact(std::string_view text) const;

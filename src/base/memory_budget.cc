@@ -8,7 +8,8 @@
 namespace partforge {
 
 MemoryGrant::MemoryGrant(MemoryGrant&& other) noexcept
-    : budget_(std::exchange(other.budget_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+    : budget_(std::exchange(other.budget_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
 
 MemoryGrant& MemoryGrant::operator=(MemoryGrant&& other) noexcept {
   if (this != &other) {
@@ -19,7 +20,9 @@ MemoryGrant& MemoryGrant::operator=(MemoryGrant&& other) noexcept {
   return *this;
 }
 
-MemoryGrant::~MemoryGrant() { Release(); }
+MemoryGrant::~MemoryGrant() {
+  Release();
+}
 
 void MemoryGrant::Release() {
   if (budget_ != nullptr) budget_->Return(size_bytes_);
@@ -46,8 +49,9 @@ Result<MemoryGrant> MemoryBudget::TryReserve(int64_t size_bytes) {
   PF_CHECK(size_bytes >= 0, "a negative reservation");
   const std::lock_guard lock(mutex_);
   if (used_bytes_ + size_bytes > limit_bytes_) {
-    return Status(Code::kExhausted, fmt::format("{} bytes of memory asked for, {} of {} are free", size_bytes,
-                                                limit_bytes_ - used_bytes_, limit_bytes_));
+    return Status(Code::kExhausted,
+                  fmt::format("{} bytes of memory asked for, {} of {} are free", size_bytes,
+                              limit_bytes_ - used_bytes_, limit_bytes_));
   }
   used_bytes_ += size_bytes;
   peak_bytes_ = std::max(peak_bytes_, used_bytes_);

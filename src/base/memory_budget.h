@@ -23,12 +23,14 @@ class MemoryGrant {
 
  private:
   friend class MemoryBudget;
-  MemoryGrant(MemoryBudget* budget, int64_t size_bytes) : budget_(budget), size_bytes_(size_bytes) {}
+  MemoryGrant(MemoryBudget* budget, int64_t size_bytes)
+      : budget_(budget), size_bytes_(size_bytes) {}
   MemoryBudget* budget_ = nullptr;
   int64_t size_bytes_ = 0;
 };
 
-// A fixed number of bytes shared by everything whose buffers grow with data. Never overdraws. Thread-safe.
+// A fixed number of bytes shared by everything whose buffers grow with data. Never overdraws.
+// Thread-safe.
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}

@@ -15,21 +15,23 @@
 namespace partforge {
 
 struct ProcessOptions {
-  std::vector<std::string> argv;                      // argv[0] is the program's path
-  std::map<std::string, std::string> environment;     // added to ours; an empty value removes the name
-  std::filesystem::path working_directory;            // empty = ours
-  std::filesystem::path stderr_path;                  // empty = ours; else appended to
-  bool captures_stdout = false;                       // read by ReadLine; else ours
-  bool dies_with_parent = true;                       // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process
+  std::vector<std::string> argv;                   // argv[0] is the program's path
+  std::map<std::string, std::string> environment;  // added to ours; an empty value removes the name
+  std::filesystem::path working_directory;         // empty = ours
+  std::filesystem::path stderr_path;               // empty = ours; else appended to
+  bool captures_stdout = false;                    // read by ReadLine; else ours
+  bool dies_with_parent =
+      true;  // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process
 };
 
 struct ExitState {
-  int exit_code = -1;     // -1 when a signal ended it
-  int signal_number = 0;  // 0 when it exited
+  int exit_code = -1;            // -1 when a signal ended it
+  int signal_number = 0;         // 0 when it exited
   std::string ToString() const;  // "exit code 3", "signal 9 (Killed)"
 };
 
-// A child process. The destructor kills a child that still runs (SIGKILL) and reaps it. One thread at a time.
+// A child process. The destructor kills a child that still runs (SIGKILL) and reaps it. One thread
+// at a time.
 class ChildProcess {
  public:
   static Result<std::unique_ptr<ChildProcess>> Start(const ProcessOptions& options);

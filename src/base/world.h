@@ -13,7 +13,8 @@ class World {
   struct Options {
     Log::Options log;
     int64_t memory_bytes = int64_t{1} << 31;
-    std::string fault_spec, fault_trace_path;  // values of PARTFORGE_FAULT and PARTFORGE_FAULT_TRACE
+    std::string fault_spec,
+        fault_trace_path;  // values of PARTFORGE_FAULT and PARTFORGE_FAULT_TRACE
   };
   static Result<std::unique_ptr<World>> Open(const Options& options);
   Context MakeContext(std::stop_token stop);

@@ -24,16 +24,18 @@ struct Chosen {
 struct Commit {
   CommitId id;
   JobId job;
-  std::string kind, target, protocol;  // protocol: TOKEN | MARKER | SWAP | REPLACE | ICEBERG | PAIMON | COPY
+  std::string kind, target,
+      protocol;  // protocol: TOKEN | MARKER | SWAP | REPLACE | ICEBERG | PAIMON | COPY
   CommitState state = CommitState::kDecided;
-  uint64_t epoch = 0;    // grows with every Fence
-  uint64_t serial = 0;   // 42 bits, unique; new with every Fence while DECIDED: what staged names are made of
+  uint64_t epoch = 0;  // grows with every Fence
+  uint64_t serial =
+      0;  // 42 bits, unique; new with every Fence while DECIDED: what staged names are made of
   bool is_cleaned = false;  // cleaned_at is set; an ABORTED commit stays ABORTED when cleaned
   std::string owner;
   std::string in_doubt;  // why COMMITTING cannot go on
   std::vector<Chosen> chosen;
-  Json intent = "{}";    // from Prepare, fixed by Decide
-  Json staged = "{}";    // from Stage, fixed by the bind; a rebind replaces it
+  Json intent = "{}";  // from Prepare, fixed by Decide
+  Json staged = "{}";  // from Stage, fixed by the bind; a rebind replaces it
   Json evidence = "{}";
   int64_t decided_at_ms = 0, published_at_ms = 0;
 };
@@ -81,8 +83,10 @@ struct JobView {
   bool is_paused = false;
   int64_t tasks_expected = -1;  // -1 until sealed
   int64_t created_at_ms = 0, sealed_at_ms = 0;
-  std::vector<StateCount> counts;  // from the counters; its size does not grow with the number of tasks
-  std::vector<Commit> live_commits;  // not cleaned yet, oldest first, at most 1000; `chosen` without results
+  std::vector<StateCount>
+      counts;  // from the counters; its size does not grow with the number of tasks
+  std::vector<Commit>
+      live_commits;  // not cleaned yet, oldest first, at most 1000; `chosen` without results
   int64_t now_ms = 0;
 };
 

@@ -22,7 +22,8 @@ enum class PublishMode : uint8_t {
   kAuto,     // as soon as tasks are FINISHED
 };
 
-// `key` makes creation idempotent: the same key is the same job; with another `spec` it is kConflict.
+// `key` makes creation idempotent: the same key is the same job; with another `spec` it is
+// kConflict.
 struct JobSpec {
   JobId id;
   std::string kind;  // picks planner and committer: "clickhouse.rewrite", "testing.copy", …
@@ -33,7 +34,8 @@ struct JobSpec {
   Json spec = "{}";    // the request, canonical; fixed
 };
 
-// One vocabulary, the seed's. Lake tasks use READY, IN_PROGRESS, FINISHED, IMPORTING, IMPORTED, FAILED.
+// One vocabulary, the seed's. Lake tasks use READY, IN_PROGRESS, FINISHED, IMPORTING, IMPORTED,
+// FAILED.
 enum class TaskState : uint8_t {
   kReady,
   kInProgress,
@@ -61,9 +63,9 @@ struct TaskResult {
 struct Task {
   TaskId id;
   JobId job;
-  std::string kind;        // picks the executor
-  int64_t number = 0;      // order of registration
-  int64_t size_bytes = 0;  // claim order: largest first
+  std::string kind;                     // picks the executor
+  int64_t number = 0;                   // order of registration
+  int64_t size_bytes = 0;               // claim order: largest first
   std::string source_job, source_task;  // when the work is borrowed from another job
   TaskState state = TaskState::kReady;
   uint64_t epoch = 0;    // grows with every attempt granted; attempt id = (id, epoch)
@@ -98,9 +100,9 @@ struct ClaimRequest {
   std::string worker;
   std::vector<std::string> kinds;
   int64_t lease_ms = 60'000;
-  std::vector<JobId> only;              // empty = any job
-  int64_t size_bytes_max = INT64_MAX;   // admission by free scratch space
-  int64_t tasks_max = 1;                // a worker feeds all its slots with one claim: one Lease a task
+  std::vector<JobId> only;             // empty = any job
+  int64_t size_bytes_max = INT64_MAX;  // admission by free scratch space
+  int64_t tasks_max = 1;  // a worker feeds all its slots with one claim: one Lease a task
 };
 
 struct NamedClaim {
@@ -126,23 +128,23 @@ struct TaskEdit {
   TaskState from = TaskState::kInProgress;
   uint64_t epoch = 0;
   TaskState to = TaskState::kReady;
-  std::optional<TaskResult> result;        // of edits that finish an attempt
+  std::optional<TaskResult> result;  // of edits that finish an attempt
   TaskId superseded_by;
-  std::optional<Json> payload;             // replaces the task's payload
-  int64_t backoff_ms = 0;                  // not claimed earlier than so long from now
+  std::optional<Json> payload;  // replaces the task's payload
+  int64_t backoff_ms = 0;       // not claimed earlier than so long from now
   std::string failure_class;
   int64_t failure_code = 0;
-  std::string error;                       // put into payload.error
+  std::string error;  // put into payload.error
 };
 
 struct Settlement {
   std::vector<TaskEdit> edits;
-  std::vector<Task> added;                    // outputs of a batch; `results` has one entry each
+  std::vector<Task> added;  // outputs of a batch; `results` has one entry each
   std::vector<TaskResult> added_results;
 };
 
-// Compaction: rows the store offers (a few, by index), and a pure choice among them, made inside the claiming
-// transaction; it may run again.
+// Compaction: rows the store offers (a few, by index), and a pure choice among them, made inside
+// the claiming transaction; it may run again.
 struct Candidates {
   std::vector<Task> fragmented, batch;
   int64_t window_from_ms = 0, now_ms = 0;

@@ -21,9 +21,10 @@ struct ObjectInfo {
 };
 
 struct StoreTraits {
-  bool put_if_absent = false;  // PutIfAbsent is one atomic decision between writers on different machines
-  bool cheap_link = false;     // Link copies no bytes through this process
-  bool strong_list = false;    // List shows what was closed before it began
+  bool put_if_absent =
+      false;  // PutIfAbsent is one atomic decision between writers on different machines
+  bool cheap_link = false;   // Link copies no bytes through this process
+  bool strong_list = false;  // List shows what was closed before it began
 };
 
 // Bytes of one object. Safe for concurrent ReadAt.
@@ -35,8 +36,8 @@ class ByteSource {
   virtual Status ReadAt(const Context& ctx, int64_t offset, std::span<std::byte> out) = 0;
 };
 
-// An object being written. Visible and durable only after Close; a dropped sink leaves nothing a List shows.
-// One thread at a time.
+// An object being written. Visible and durable only after Close; a dropped sink leaves nothing a
+// List shows. One thread at a time.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -51,8 +52,9 @@ struct ListPage {
   std::optional<std::string> next;  // pass as `after` for the following page
 };
 
-// Object storage. Safe for concurrent use. Keys are UTF-8, '/'-separated, relative to the store's root, without
-// empty, "." or ".." segments (kInvalidArgument). An absent object is kNotFound.
+// Object storage. Safe for concurrent use. Keys are UTF-8, '/'-separated, relative to the store's
+// root, without empty, "." or ".." segments (kInvalidArgument; all rules in CheckObjectKey). An
+// absent object is kNotFound.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -63,8 +65,8 @@ class ObjectStore {
   // Overwrites when closed. `size_hint_bytes` < 0 = unknown; lets S3 choose the part size.
   virtual Result<std::unique_ptr<ByteSink>> Create(const Context& ctx, std::string_view key,
                                                    int64_t size_hint_bytes) = 0;
-  // The compare-and-set of lake tables. A lost reply is resolved by reading the object back: kUnknownOutcome only
-  // while that is impossible too.
+  // The compare-and-set of lake tables. A lost reply is resolved by reading the object back:
+  // kUnknownOutcome only while that is impossible too.
   virtual Result<PutOutcome> PutIfAbsent(const Context& ctx, std::string_view key,
                                          std::span<const std::byte> bytes) = 0;
   virtual Result<ObjectInfo> Stat(const Context& ctx, std::string_view key) = 0;
@@ -75,6 +77,9 @@ class ObjectStore {
   virtual Status Link(const Context& ctx, std::string_view from, std::string_view to) = 0;
   // Absent counts as deleted. Goes on after a failure and reports the first.
   virtual Status Delete(const Context& ctx, std::span<const std::string> keys) = 0;
+  // Removes what dead writers left behind and no List shows (temporary files, open multipart
+  // uploads), when it has not changed for `age_ms_min`. Returns how many were removed.
+  virtual Result<int64_t> SweepLeftovers(const Context& ctx, int64_t age_ms_min);
 };
 
 // Whole object in memory; kInvalidArgument above `size_bytes_max`.
@@ -83,8 +88,15 @@ Result<std::string> ReadObject(const Context& ctx, ObjectStore& store, std::stri
 Result<ObjectInfo> WriteObject(const Context& ctx, ObjectStore& store, std::string_view key,
                                std::string_view bytes);
 // All pages. kExhausted above `objects_max`.
-Result<std::vector<ObjectInfo>> ListAll(const Context& ctx, ObjectStore& store, std::string_view prefix,
-                                        int64_t objects_max = 10'000'000);
+Result<std::vector<ObjectInfo>> ListAll(const Context& ctx, ObjectStore& store,
+                                        std::string_view prefix, int64_t objects_max = 10'000'000);
+// kInvalidArgument unless `key` is valid UTF-8 of 1 to 1024 bytes, without control characters or
+// backslash, with no empty, "." or ".." segment, and outside kReservedPrefix.
 Status CheckObjectKey(std::string_view key);
+// The same for a prefix of keys: may be empty, and its last segment may be cut anywhere or empty.
+Status CheckKeyPrefix(std::string_view prefix);
+
+// Keys below it belong to the stores themselves (half-written files, probes). Never listed.
+inline constexpr std::string_view kReservedPrefix = ".partforge-tmp/";
 
 }  // namespace partforge

@@ -8,20 +8,24 @@
 
 namespace partforge {
 
-// How to reach an object store; the flags of every object-using command (clickhouse-parts §8.1 "STORE").
+// How to reach an object store; the flags of every object-using command (clickhouse-parts §8.1
+// "STORE").
 struct StoreSettings {
-  std::string endpoint;  // "" = AWS; "http(s)://host:port"; "file:///dir" = a folder, whose first level are buckets
+  std::string endpoint;  // "" = AWS; "http(s)://host:port"; "file:///dir" = a folder, whose first
+                         // level are buckets
   std::string bucket;    // of S3, or the folder below a file endpoint
   std::string region;    // "" = environment, shared config file, else us-east-1
   bool path_style = true;
-  int concurrency = 8;   // requests at once for one large object
+  int concurrency = 8;  // requests at once for one large object
   int64_t part_size_bytes = int64_t{16} << 20;
-  // Explicit credentials win over the chain (environment, shared files, web identity, container, instance).
+  // Explicit credentials win over the chain (environment, shared files, web identity, container,
+  // instance).
   std::string access_key;
   Secret secret_key, session_token;
   bool allow_http = false;  // plain http to a host that is not loopback
 };
 // kInvalidArgument on settings that make no sense. Opens no connection for S3.
-Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx, const StoreSettings& settings);
+Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
+                                                     const StoreSettings& settings);
 
 }  // namespace partforge

@@ -44,7 +44,8 @@ Status FailNth::Hit(std::string_view point) {
 
 TestWorld::TestWorld(int64_t memory_bytes)
     : random_(TestSeed()),
-      log_(system_clock_, Log::Options{.level = LogLevel::kDebug, .format = LogFormat::kText, .common = {}},
+      log_(system_clock_,
+           Log::Options{.level = LogLevel::kDebug, .format = LogFormat::kText, .common = {}},
            [this](std::string_view line) {
              const std::lock_guard lock(mutex_);
              lines_.emplace_back(line);

@@ -36,7 +36,8 @@ class SeededRandom final : public Random {
   uint64_t state_;  // guarded by mutex_
 };
 
-// Seed of a random test: PARTFORGE_TEST_SEED when set, else drawn; print it on failure with SCOPED_TRACE.
+// Seed of a random test: PARTFORGE_TEST_SEED when set, else drawn; print it on failure with
+// SCOPED_TRACE.
 uint64_t TestSeed();
 
 // Fails the n-th Hit (from 1) of any point, or of the points that start with `prefix`.
@@ -61,7 +62,9 @@ class FailNth final : public Faults {
 class TestWorld {
  public:
   explicit TestWorld(int64_t memory_bytes = int64_t{1} << 31);
-  Context context() { return Context{*clock_, random_, *faults_, log_, metrics_, memory_, stop_.get_token()}; }
+  Context context() {
+    return Context{*clock_, random_, *faults_, log_, metrics_, memory_, stop_.get_token()};
+  }
   void UseFaults(Faults& faults) { faults_ = &faults; }
   void UseClock(Clock& clock) { clock_ = &clock; }
   void RequestStop() { stop_.request_stop(); }

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/machine.h"
+
+namespace partforge::clickhouse {
+
+inline constexpr int64_t kMergeBytesMax =
+    161'061'273'600;  // 150 GiB, max_bytes_to_merge_at_*_space_in_pool
+inline constexpr int64_t kMergeBlockBytesMax = 10'485'760;  // merge_max_block_size_bytes
+inline constexpr int64_t kMergeSelectingSleepMs = 1000;
+inline constexpr int64_t kMergePoolThreshold = 1;  // number_of_free_entries_in_pool_to_*
+inline constexpr int64_t kBlockRowsMin = 262'144;  // performance §9
+inline constexpr int64_t kEngineBaseBytes =
+    300'000'000;  // taken off the cap before it is divided among slots
+
+// Settings of one slot (clickhouse-parts §13).
+struct Tuning {
+  int64_t cpus = 1;
+  int64_t memory_bytes = 0;
+  int64_t insert_threads = 1;  // max_threads and max_insert_threads
+  int64_t max_memory_usage_bytes = 0;
+  int64_t merge_block_raw_bytes = 0;  // before clamping; for the log
+  int64_t merge_max_block_size_rows = 0;
+  int64_t merge_max_block_size_bytes = 0;
+  int64_t parts_in_parallel = 1;  // upload concurrency
+  int64_t files_per_part_in_parallel = 1;
+};
+// `slots` divides CPUs and memory (at least one CPU each). kInvalidArgument on zero or negative
+// values.
+Result<Tuning> Tune(const MachineLimits& limits, int64_t slots);
+// The default of --parallel: min(CPUs, memory / 2 GiB), at least 1.
+int64_t DefaultSlots(const MachineLimits& limits);
+
+// What one block of an insert may hold (performance §9): tier T5 when the whole part fits, else
+// blocks of `block_rows`.
+struct BlockEstimate {
+  int64_t slot_memory_bytes = 0;
+  double raw_bytes_per_row = 0;
+  int64_t block_rows = kBlockRowsMin;
+  bool is_whole_part = false;  // rows ≤ block_rows
+};
+struct BlockQuestion {
+  int64_t memory_cap_bytes = 0;  // of the process
+  int64_t slots = 1;
+  int64_t rows = 0;
+  int64_t data_uncompressed_bytes = 0;  // of the part's columns
+  double factor = 3.3;  // peak over raw bytes; corrected by CorrectFactor after the first block
+};
+BlockEstimate EstimateBlock(const BlockQuestion& question);
+// The factor after a block of `raw_bytes` had a peak of `peak_bytes`: clamped to [2, 8].
+double CorrectFactor(int64_t raw_bytes, int64_t peak_bytes);
+
+}  // namespace partforge::clickhouse
