@@ -48,6 +48,8 @@ class JsonReader {
 
  private:
   Result<const JsonDoc*> Find(std::string_view field);
+  // Has(field), and counts the field as asked for: a null one is known too.
+  bool SeekValue(std::string_view field);
   Status Wrong(std::string_view field, std::string_view expected) const;
 
   const JsonDoc& doc_;

@@ -53,7 +53,8 @@ struct ListPage {
 };
 
 // Object storage. Safe for concurrent use. Keys are UTF-8, '/'-separated, relative to the store's
-// root, without empty, "." or ".." segments (kInvalidArgument). An absent object is kNotFound.
+// root, without empty, "." or ".." segments (kInvalidArgument; all rules in CheckObjectKey). An
+// absent object is kNotFound.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -76,6 +77,9 @@ class ObjectStore {
   virtual Status Link(const Context& ctx, std::string_view from, std::string_view to) = 0;
   // Absent counts as deleted. Goes on after a failure and reports the first.
   virtual Status Delete(const Context& ctx, std::span<const std::string> keys) = 0;
+  // Removes what dead writers left behind and no List shows (temporary files, open multipart
+  // uploads), when it has not changed for `age_ms_min`. Returns how many were removed.
+  virtual Result<int64_t> SweepLeftovers(const Context& ctx, int64_t age_ms_min);
 };
 
 // Whole object in memory; kInvalidArgument above `size_bytes_max`.
@@ -86,6 +90,13 @@ Result<ObjectInfo> WriteObject(const Context& ctx, ObjectStore& store, std::stri
 // All pages. kExhausted above `objects_max`.
 Result<std::vector<ObjectInfo>> ListAll(const Context& ctx, ObjectStore& store,
                                         std::string_view prefix, int64_t objects_max = 10'000'000);
+// kInvalidArgument unless `key` is valid UTF-8 of 1 to 1024 bytes, without control characters or
+// backslash, with no empty, "." or ".." segment, and outside kReservedPrefix.
 Status CheckObjectKey(std::string_view key);
+// The same for a prefix of keys: may be empty, and its last segment may be cut anywhere or empty.
+Status CheckKeyPrefix(std::string_view prefix);
+
+// Keys below it belong to the stores themselves (half-written files, probes). Never listed.
+inline constexpr std::string_view kReservedPrefix = ".partforge-tmp/";
 
 }  // namespace partforge

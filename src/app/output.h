@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/options.h"
+#include "base/error.h"
+#include "base/json.h"
+
+namespace partforge::app {
+
+// How the two streams look (user-experience §4.1). Decided once by main.
+struct OutputStyle {
+  bool is_json = false;    // one JSON document
+  bool is_ndjson = false;  // one object a line
+  bool is_quiet = false;
+  bool has_color = false;  // stdout
+  bool is_stdout_tty = false, is_stderr_tty = false;
+  bool is_utf8 = true;  // else ASCII glyphs
+  int width = 80;       // columns of the terminal, 80 when unknown
+};
+
+struct TableColumn {
+  std::string title;
+  bool is_right_aligned = false;
+  bool may_be_cut = false;  // cut in the middle with … when the line would not fit
+};
+
+struct Table {
+  std::vector<TableColumn> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+// Two spaces between columns, header in bold where colour is on. Control characters of values are
+// shown as \xNN. Pure.
+std::string RenderTable(const Table& table, const OutputStyle& style);
+// Printable form of a value from outside: control and invalid UTF-8 bytes as \xNN. Pure.
+std::string Printable(std::string_view text);
+
+// stdout, and the parts of stderr that are not log lines. A broken pipe on stdout is kept and
+// reported by Flush.
+class Output {
+ public:
+  explicit Output(OutputStyle style);
+  const OutputStyle& style() const { return style_; }
+
+  // Human text; nothing in JSON mode.
+  void Text(std::string_view text);
+  void Line(std::string_view line = "");
+  // The result document: printed in JSON mode only, with "schema": "partforge.<command>/1" first.
+  void Document(std::string_view command, const JsonDoc& doc);
+  // One NDJSON object.
+  void Object(const JsonDoc& object);
+  // Text for both modes (ids with --quiet, help).
+  void Raw(std::string_view text);
+  // A line of the story on stderr; nothing with --quiet.
+  void Note(std::string_view line);
+  bool is_pipe_broken() const { return is_pipe_broken_; }
+
+ private:
+  void Write(int fd, std::string_view text);
+  const OutputStyle style_;
+  bool is_pipe_broken_ = false;
+};
+
+// The form of user-experience §5.1 with `error[PF2107]: …`, where, why, do, more; or one JSON
+// object. Pure.
+std::string RenderError(const Status& status, const OutputStyle& style);
+JsonDoc ErrorDocument(const Status& status);
+
+}  // namespace partforge::app

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace partforge {
+
+// What a failed statement means for the work item (clickhouse-parts §15, "Class decides").
+enum class FailureClass : uint8_t {
+  kResource,   // the ladder: smaller, then again
+  kTransient,  // the same operation again, with back-off
+  kSql,        // the statement will always fail
+  kData,       // the rows or the files are wrong: no automatic retry
+  kDisk,       // no room: release, take something smaller
+  kEnv,        // this machine or its set-up
+  kDoubt,      // it may have taken effect: look for evidence
+  kInternal,   // a bug of ours, or of the engine
+};
+std::string_view FailureClassName(FailureClass failure_class);  // "resource", "transient", …
+
+struct ClickHouseFailure {
+  Code code = Code::kInternal;
+  FailureClass failure_class = FailureClass::kInternal;
+};
+
+// Classifies an error by its number first, and by its text where one number has several meanings
+// (252, 159, 75, 36, 76) or none (1000–1002). Unknown numbers: kInvalidArgument, sql — the engine
+// refused the statement.
+ClickHouseFailure ClassifyClickHouse(int number, std::string_view text);
+
+// The number of "Code: N." at the beginning of `text` or anywhere in it (a status collects
+// prefixes); 0 when there is none.
+int ClickHouseNumber(std::string_view text);
+int ClickHouseNumber(const Status& status);
+
+// The Status of an engine's error text. `number` from X-ClickHouse-Exception-Code, or 0 to read it
+// from the text. The message is "Code: N. …" without a trailing stack or version.
+Status FromClickHouseCode(int number, std::string_view text);
+
+// The class of any Status that came out of an Engine, also of those without an engine's number (a
+// dead child, a timeout).
+FailureClass FailureClassOf(const Status& status);
+
+}  // namespace partforge

@@ -1,0 +1,119 @@
+#include "engine/clickhouse_codes.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace partforge {
+namespace {
+
+struct Case {
+  int number;
+  std::string text;
+  Code code;
+  FailureClass failure_class;
+};
+
+void ExpectClass(const Case& c) {
+  const ClickHouseFailure failure = ClassifyClickHouse(c.number, c.text);
+  EXPECT_EQ(failure.code, c.code) << c.number << " " << c.text;
+  EXPECT_EQ(failure.failure_class, c.failure_class) << c.number << " " << c.text;
+}
+
+TEST(ClickHouseCodes, RowsOneToThreeAreResource) {
+  for (const Case& c : std::vector<Case>{
+           {241, "Memory limit (for query) exceeded", Code::kExhausted, FailureClass::kResource},
+           {173, "", Code::kExhausted, FailureClass::kResource},
+           {1001, "std::exception. type: std::bad_alloc", Code::kExhausted,
+            FailureClass::kResource},
+           {1002, "Cannot allocate memory", Code::kExhausted, FailureClass::kResource},
+           {1002, "not enough memory", Code::kExhausted, FailureClass::kResource},
+           {439, "", Code::kExhausted, FailureClass::kResource},
+           {1000, "Too many threads", Code::kExhausted, FailureClass::kResource},
+           {202, "", Code::kExhausted, FailureClass::kResource},
+           {159, "Timeout exceeded while reading from pipe", Code::kExhausted,
+            FailureClass::kResource}}) {
+    ExpectClass(c);
+  }
+}
+
+TEST(ClickHouseCodes, NumbersWithSeveralMeaningsGoByTheirText) {
+  for (const Case& c : std::vector<Case>{
+           {252, "Too many partitions for single INSERT block (more than 100)",
+            Code::kInvalidArgument, FailureClass::kSql},
+           {252, "Too many parts (3001 with average size of 1 KiB)", Code::kExhausted,
+            FailureClass::kResource},
+           {252, "Cannot move 3 parts at once, the limit is 1", Code::kInvalidArgument,
+            FailureClass::kInternal},
+           {159, "Timeout exceeded: elapsed 1.2 seconds", Code::kUnavailable,
+            FailureClass::kTransient},
+           {159, "Distributed DDL task is not finished on 1 of 3 hosts", Code::kUnknownOutcome,
+            FailureClass::kDoubt},
+           {75, "Cannot write to file, errno: 28, strerror: No space left on device",
+            Code::kExhausted, FailureClass::kDisk},
+           {75, "Cannot write to file, errno: 5", Code::kRefused, FailureClass::kEnv},
+           {243, "", Code::kExhausted, FailureClass::kDisk},
+           {36, "CompressionCodecEncrypted: no key", Code::kRefused, FailureClass::kEnv},
+           {36, "Bad arguments", Code::kInvalidArgument, FailureClass::kSql},
+           {76, "Cannot lock file /x/status. Another server instance", Code::kConflict,
+            FailureClass::kEnv}}) {
+    ExpectClass(c);
+  }
+}
+
+TEST(ClickHouseCodes, SqlDataAndDamageAreNeverRetried) {
+  for (const int number : {62, 46, 47, 16, 36, 42, 43, 44, 53, 70, 115, 386, 478, 701, 139, 225}) {
+    ExpectClass({number, "", Code::kInvalidArgument, FailureClass::kSql});
+  }
+  for (const int number : {60, 81}) ExpectClass({number, "", Code::kNotFound, FailureClass::kSql});
+  for (const int number : {452, 497}) ExpectClass({number, "", Code::kRefused, FailureClass::kSql});
+  for (const int number : {6, 26, 27, 38, 41, 69, 153, 190, 349, 395, 407}) {
+    ExpectClass({number, "", Code::kInvalidArgument, FailureClass::kData});
+  }
+  for (const int number : {40, 33, 4, 228, 226, 246, 271, 117, 432}) {
+    ExpectClass({number, "", Code::kCorruption, FailureClass::kData});
+  }
+}
+
+TEST(ClickHouseCodes, TransientCancelledInternalAndDoubt) {
+  for (const int number : {242, 209, 210, 279}) {
+    ExpectClass({number, "", Code::kUnavailable, FailureClass::kTransient});
+  }
+  ExpectClass({999, "", Code::kUnavailable, FailureClass::kSql});
+  for (const int number : {394, 735, 236})
+    ExpectClass({number, "", Code::kCancelled, FailureClass::kTransient});
+  ExpectClass({233, "", Code::kInternal, FailureClass::kInternal});
+  ExpectClass({319, "", Code::kUnknownOutcome, FailureClass::kDoubt});
+  ExpectClass({373, "", Code::kConflict, FailureClass::kTransient});
+  ExpectClass({777, "something new", Code::kInvalidArgument, FailureClass::kSql});
+}
+
+TEST(ClickHouseCodes, TheNumberIsReadFromTheText) {
+  EXPECT_EQ(ClickHouseNumber("Code: 241. DB::Exception: x"), 241);
+  EXPECT_EQ(ClickHouseNumber("insert chunk 3: Code: 62. DB::Exception"), 62);
+  EXPECT_EQ(ClickHouseNumber("no code"), 0);
+  EXPECT_EQ(ClickHouseNumber("Code: x."), 0);
+  EXPECT_EQ(ClickHouseNumber("Code: 99999999999999."), 0);
+}
+
+TEST(ClickHouseCodes, TheStatusBeginsWithTheCodeAndDropsTheVersion) {
+  const Status status = FromClickHouseCode(0,
+                                           "Code: 60. DB::Exception: Table a.b does not exist. "
+                                           "(UNKNOWN_TABLE) (version 26.7.3.1 (official build))\n");
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_EQ(status.message(), "Code: 60. DB::Exception: Table a.b does not exist. (UNKNOWN_TABLE)");
+  EXPECT_EQ(FromClickHouseCode(241, "memory").message(), "Code: 241. memory");
+  EXPECT_EQ(FromClickHouseCode(0, "<html>").code(), Code::kInternal);
+}
+
+TEST(ClickHouseCodes, ClassOfAStatusSurvivesContext) {
+  Status status = FromClickHouseCode(243, "full").With("insert range 3");
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_EQ(FailureClassOf(status), FailureClass::kDisk);
+  EXPECT_EQ(FailureClassOf(std::move(status).As(Code::kUnknownOutcome)), FailureClass::kDoubt);
+  EXPECT_EQ(FailureClassOf(Status(Code::kUnavailable, "child died")), FailureClass::kTransient);
+  EXPECT_EQ(FailureClassName(FailureClass::kDoubt), "doubt");
+}
+
+}  // namespace
+}  // namespace partforge
