@@ -15,13 +15,14 @@
 namespace partforge {
 
 struct ProcessOptions {
-  std::vector<std::string> argv;                   // argv[0] is the program's path
-  std::map<std::string, std::string> environment;  // added to ours; an empty value removes the name
-  std::filesystem::path working_directory;         // empty = ours
-  std::filesystem::path stderr_path;               // empty = ours; else appended to
-  bool captures_stdout = false;                    // read by ReadLine; else ours
-  bool dies_with_parent =
-      true;  // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process
+  std::vector<std::string> argv = {};  // argv[0] is the program's path
+  std::map<std::string, std::string> environment =
+      {};                                        // added to ours; an empty value removes the name
+  std::filesystem::path working_directory = {};  // empty = ours
+  std::filesystem::path stderr_path = {};        // empty = ours; else appended to
+  bool captures_stdout = false;                  // read by ReadLine; else ours
+  // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process.
+  bool dies_with_parent = true;
 };
 
 struct ExitState {
