@@ -35,8 +35,10 @@ namespace {
 std::map<std::string, std::string> ReadEnvironment() {
   std::map<std::string, std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const char* equals = std::strchr(*entry, '=');
-    if (equals != nullptr) environment[std::string(*entry, equals)] = equals + 1;
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
   return environment;
 }
