@@ -1,6 +1,9 @@
 #include "base/http_client.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/files.h"
 #include "base/http_server.h"
 #include "testing/test_world.h"
 
@@ -416,6 +420,89 @@ TEST_F(HttpPair, HeadersThatWouldSplitTheRequestAreRefused) {
   EXPECT_EQ(code({{"", "a"}}), Code::kInvalidArgument);
   EXPECT_EQ(client_.Send(ctx_, {.url = "file:///etc/passwd"}).status().code(),
             Code::kInvalidArgument);
+}
+
+// A server that answers one connection with exactly the bytes it was given, whatever is asked.
+class RawServer {
+ public:
+  explicit RawServer(std::string answer)
+      : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    PF_CHECK(bind(listener_.get(), generic, size) == 0 && listen(listener_.get(), 1) == 0,
+             "listen");
+    getsockname(listener_.get(), generic, &size);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/";
+    thread_ = std::jthread([this, answer = std::move(answer)] {
+      const UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      char byte = 0;
+      while (heard_.find("\r\n\r\n") == std::string::npos && recv(client.get(), &byte, 1, 0) == 1)
+        heard_ += byte;
+      send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    });
+  }
+  const std::string& url() const { return url_; }
+  // What the client had said, once it was answered.
+  const std::string& Heard() {
+    thread_.join();
+    return heard_;
+  }
+
+ private:
+  UniqueFd listener_;
+  std::string url_, heard_;
+  std::jthread thread_;
+};
+
+TEST_F(HttpPair, RequestOnTheWireHoldsNothingUnasked) {
+  RawServer server("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  const std::string body = "abc";
+  ASSERT_TRUE(client_
+                  .Send(ctx_, {.method = "PUT",
+                               .url = server.url(),
+                               .headers = {{"X-Empty", ""}, {"X-A", " b "}},
+                               .body = Bytes(body)})
+                  .ok());
+  const std::string& heard = server.Heard();
+  EXPECT_TRUE(heard.starts_with("PUT / HTTP/1.1\r\n")) << heard;
+  EXPECT_NE(heard.find("\r\nX-Empty:\r\n"), std::string::npos) << heard;
+  EXPECT_NE(heard.find("\r\nContent-Length: 3\r\n"), std::string::npos) << heard;
+  for (const std::string_view unasked :
+       {"Expect", "Accept-Encoding", "Content-Type", "Transfer-Encoding"}) {
+    EXPECT_EQ(heard.find(unasked), std::string::npos) << heard;
+  }
+}
+
+TEST_F(HttpPair, InterimRepliesRepeatedHeadersAndTrailersAreUnderstood) {
+  RawServer server(
+      "HTTP/1.1 100 Continue\r\nX-Interim: 1\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+      "HTTP/1.1 201 Created\r\nX-Twice:  a \r\nx-twice: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n0\r\nX-Trailer: t\r\n\r\n");
+  const auto reply = client_.Send(ctx_, {.url = server.url()});
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->status, 201);
+  EXPECT_EQ(reply->body, "abc");
+  EXPECT_EQ(reply->headers, (std::map<std::string, std::string>{{"transfer-encoding", "chunked"},
+                                                                {"x-twice", "a, b"}}));
+}
+
+TEST_F(HttpPair, BrokenRepliesAreFailuresNotContents) {
+  const std::string long_text(2 << 20, 'x');
+  for (const std::string& answer :
+       {std::string(""), std::string("HTTP/1.1 200 OK\r\n"),
+        std::string("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
+        std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"),
+        std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"),
+        std::string("SSH-2.0-OpenSSH\r\n\r\n"),
+        "HTTP/1.1 200 OK\r\nX: " + long_text + "\r\n\r\n"}) {
+    RawServer server(answer);
+    const auto reply = client_.Send(ctx_, {.method = "POST", .url = server.url()});
+    ASSERT_FALSE(reply.ok()) << answer.substr(0, 100);
+    EXPECT_EQ(reply.status().code(), Code::kUnknownOutcome) << reply.status().ToString();
+  }
 }
 
 TEST(UrlEncode, KeepsOnlyUnreservedCharacters) {
