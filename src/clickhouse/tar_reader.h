@@ -64,7 +64,7 @@ struct ExtractedPart {
 };
 
 struct ExtractOptions {
-  std::string part_name;  // every entry must lie below this directory, which is stripped
+  std::string part_name = {};  // every entry must lie below this directory, which is stripped
   VerifyLevel verify = VerifyLevel::kContent;
   int threads = 1;         // of the plan form
   bool is_synced = false;  // fsync every file and directory

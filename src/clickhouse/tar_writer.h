@@ -14,7 +14,7 @@
 namespace partforge::clickhouse {
 
 struct TarEntry {
-  std::string path;  // '/'-separated; a directory's without its final '/'
+  std::string path = {};  // '/'-separated; a directory's without its final '/'
   int64_t size_bytes = 0;
   bool is_directory = false;
   bool operator==(const TarEntry&) const = default;
