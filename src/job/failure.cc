@@ -71,30 +71,6 @@ bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
 
 }  // namespace
 
-std::string_view FailureClassName(FailureClass failure_class) {
-  switch (failure_class) {
-    case FailureClass::kResource:
-      return "resource";
-    case FailureClass::kTransient:
-      return "transient";
-    case FailureClass::kData:
-      return "data";
-    case FailureClass::kSql:
-      return "sql";
-    case FailureClass::kDisk:
-      return "disk";
-    case FailureClass::kEnv:
-      return "env";
-    case FailureClass::kDoubt:
-      return "doubt";
-    case FailureClass::kConflict:
-      return "conflict";
-    case FailureClass::kInternal:
-      return "internal";
-  }
-  return "internal";
-}
-
 Failure FailureFrom(const Status& status) {
   return Failure{.failure_class = ClassOf(status.code()),
                  .code = EngineCode(status.message()),

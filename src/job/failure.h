@@ -5,23 +5,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/failure_class.h"
 #include "job/task.h"
 
 namespace partforge {
-
-// Why an attempt or a commit failed, in the words of clickhouse-parts §15 (column `failure_class`).
-enum class FailureClass : uint8_t {
-  kResource,   // memory, threads
-  kTransient,  // a backend did not answer
-  kData,       // bytes or rows are wrong
-  kSql,        // the statement is wrong for every part of the job
-  kDisk,       // no space: the worker takes smaller tasks
-  kEnv,        // this machine or its rights
-  kDoubt,      // the outcome cannot be told
-  kConflict,   // the target moved on and the work does not fit any more: plan anew
-  kInternal,   // a bug of ours
-};
-std::string_view FailureClassName(FailureClass failure_class);  // "resource", …
 
 // What is known about a failure. An executor that knows more than the Code says fills the class
 // itself and answers with FailedSettlement or ReleasedSettlement instead of the bare Status.
