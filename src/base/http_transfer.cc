@@ -14,8 +14,9 @@ namespace {
 
 constexpr int64_t kHeaderBytesMax = int64_t{1} << 20;
 constexpr int64_t kPollMs = 1000;
-constexpr long kConnectionAgeMaxS =
-    60;  // an older kept connection is likely to be closed by the other side
+// A connection idle for longer is likely to be closed by the other side, perhaps just as we write
+// to it.
+constexpr long kConnectionAgeMaxS = 15;
 constexpr long kSocketBufferBytes = 256 << 10;
 
 // Keeps a write to a closed TLS connection from ending the process: libcurl protects plain sockets
