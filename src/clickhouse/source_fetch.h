@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/context.h"
-#include "clickhouse/checksums.h"
 #include "clickhouse/manifest.h"
 #include "clickhouse/part_files.h"
+#include "clickhouse/part_verifier.h"
 #include "store/object_store.h"
 
 namespace partforge::clickhouse {

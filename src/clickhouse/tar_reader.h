@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/context.h"
-#include "clickhouse/checksums.h"
+#include "clickhouse/part_verifier.h"
 #include "store/object_store.h"
 
 namespace partforge::clickhouse {
