@@ -6,13 +6,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <condition_variable>
+#include <deque>
 #include <future>
 #include <mutex>
+#include <semaphore>
 #include <thread>
 
 #include "base/clock.h"
@@ -21,6 +26,8 @@
 namespace partforge {
 namespace {
 
+constexpr size_t kConnectionsMax = 1000;
+constexpr int kBacklog = 512;
 constexpr int kKeepAliveMs = 60'000;
 constexpr int kLingerMs = 2'000;
 constexpr int64_t kLingerBytesMax = int64_t{64} << 20;
@@ -196,7 +203,9 @@ class Connection final : public httplib::Stream {
   void get_local_ip_and_port(std::string& ip, int& port) const override {
     get_remote_ip_and_port(ip, port);
   }
-  socket_t socket() const override { return fd_; }
+  // httplib answers 500 when this is beyond what select can watch, though nobody selects on it.
+  socket_t socket() const override { return 0; }
+  int fd() const { return fd_; }
 
  private:
   const int fd_;
@@ -265,9 +274,7 @@ struct HttpServer::Impl final : public httplib::Server {
   void Serve(Connection& connection);
   bool AwaitRequest(Connection& connection, bool is_first);
   // Of these two the caller holds mutex_.
-  bool IsCrowded() const {
-    return static_cast<int>(open_.size()) + waiting_count_ > options.threads;
-  }
+  bool IsCrowded() const { return open_.size() + waiting_count_ > kConnectionsMax; }
   void RetireIdle();
   void PrepareRequest(Connection& connection, httplib::Request& request);
   void Answer(const httplib::Request& request, httplib::Response& response,
@@ -278,20 +285,20 @@ struct HttpServer::Impl final : public httplib::Server {
                  bool is_head);
 
   std::thread listener_;
+  std::counting_semaphore<> turns_;
   std::mutex mutex_;
   bool is_stopping_ = false;          // guarded by mutex_
-  int waiting_count_ = 0;             // accepted, no thread yet; guarded by mutex_
+  size_t waiting_count_ = 0;          // accepted, no thread yet; guarded by mutex_
   std::map<Connection*, Open> open_;  // guarded by mutex_
   std::map<const httplib::Request*, Connection*>
       exchanges_;  // whose request is it; guarded by mutex_
 };
 
-// httplib's pool of threads, told apart only by who waits: when all threads are taken, the
-// connection that has been idle longest makes room.
+// Threads made as connections need them, one each, and kept. The pool of httplib has a fixed size,
+// so as many idle connections as threads would leave every further client waiting.
 class HttpServer::Impl::Queue final : public httplib::TaskQueue {
  public:
-  explicit Queue(Impl& server)
-      : server_(server), pool_(static_cast<size_t>(server.options.threads)) {}
+  Queue(Impl& server, const sigset_t& signals) : server_(server), signals_(signals) {}
 
   void enqueue(std::function<void()> task) override {
     {
@@ -299,17 +306,55 @@ class HttpServer::Impl::Queue final : public httplib::TaskQueue {
       ++server_.waiting_count_;
       if (server_.IsCrowded()) server_.RetireIdle();
     }
-    pool_.enqueue(std::move(task));
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (free_threads_ < tasks_.size() && threads_.size() < kConnectionsMax) {
+      threads_.emplace_back([this] { Run(); });
+    } else {
+      arrived_.notify_one();
+    }
   }
-  void shutdown() override { pool_.shutdown(); }
+
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    arrived_.notify_all();
+    threads_.clear();  // joins
+  }
 
  private:
+  void Run() {
+    pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      ++free_threads_;
+      arrived_.wait(lock, [&] { return is_ending_ || !tasks_.empty(); });
+      --free_threads_;
+      if (tasks_.empty()) return;
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
   Impl& server_;
-  httplib::ThreadPool pool_;
+  const sigset_t signals_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
+  size_t free_threads_ = 0;                  // guarded by mutex_
+  bool is_ending_ = false;                   // guarded by mutex_
+  std::vector<std::jthread> threads_;        // only the listener's thread changes it
 };
 
 HttpServer::Impl::Impl(HttpServerOptions server_options, HttpServer::Handler server_handler)
-    : options(std::move(server_options)), handler(std::move(server_handler)) {
+    : options(std::move(server_options)),
+      handler(std::move(server_handler)),
+      turns_(options.threads) {
   // PrepareRequest sets every path to "/", so a pattern never meets foreign text (std::regex
   // recurses a level a byte).
   const auto with_body = [this](const httplib::Request& request, httplib::Response& response,
@@ -325,6 +370,12 @@ HttpServer::Impl::Impl(HttpServerOptions server_options, HttpServer::Handler ser
   Put("/", with_body);
   Patch("/", with_body);
   Delete("/", with_body);
+  set_socket_options([](socket_t fd) {
+    // Not SO_REUSEPORT, the library's default: two servers would share a port, each with half of
+    // the requests.
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  });
   set_tcp_nodelay(true);
   set_keep_alive_max_count(1'000'000);
   set_keep_alive_timeout(kKeepAliveMs / 1000);
@@ -340,14 +391,22 @@ Status HttpServer::Impl::Listen() {
   }
   if (bound_port <= 0)
     return Status(Code::kUnavailable, fmt::format("address cannot be bound: {}", address));
+  // The library's backlog of 5 lets a burst of clients wait a second each, or be reset.
+  ::listen(svr_sock_, kBacklog);
   // httplib forgets a stop that comes before its loop runs; it makes the queue at the start of that
   // loop.
-  auto running = std::make_shared<std::promise<void>>();
-  new_task_queue = [this, running] {
-    running->set_value();
-    return std::make_unique<Queue>(*this).release();  // httplib owns it
-  };
-  listener_ = std::thread([this] { listen_after_bind(); });
+  const auto running = std::make_shared<std::promise<void>>();
+  listener_ = std::thread([this, running] {
+    // An interrupted accept would end httplib's loop for good.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    new_task_queue = [this, running, before] {
+      running->set_value();
+      return std::make_unique<Queue>(*this, before).release();  // httplib owns it
+    };
+    listen_after_bind();
+  });
   running->get_future().wait();
   return {};
 }
@@ -422,8 +481,8 @@ bool HttpServer::Impl::AwaitRequest(Connection& connection, bool is_first) {
   }
   const bool is_ready =
       connection.has_buffered() ||
-      WaitFor(connection.socket(), POLLIN,
-              std::min<int64_t>(kKeepAliveMs, options.idle_timeout_ms)) == Ready::kYes;
+      WaitFor(connection.fd(), POLLIN, std::min<int64_t>(kKeepAliveMs, options.idle_timeout_ms)) ==
+          Ready::kYes;
   const std::lock_guard lock(mutex_);
   open_[&connection].is_idle = false;
   return is_ready;
@@ -506,6 +565,9 @@ HttpServerReply HttpServer::Impl::Call(Connection& connection, const httplib::Re
     connection.has_read_body = is_whole;
     return is_whole;
   };
+  turns_.acquire();
+  const std::unique_ptr<std::counting_semaphore<>, void (*)(std::counting_semaphore<>*)> turn(
+      &turns_, [](std::counting_semaphore<>* turns) { turns->release(); });  // also when it throws
   return handler(ours);
 }
 

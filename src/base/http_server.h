@@ -47,7 +47,8 @@ struct HttpServerReply {
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 0;  // 0 = any free one
-  // Connections served at once; a kept connection that is idle makes room for a new one.
+  // Handlers running at once; more requests wait for their turn. Connections are not counted, up to
+  // a thousand: beyond, the one that has been idle longest makes room.
   int threads = 16;
   int64_t body_bytes_max = int64_t{1} << 40;
   int64_t idle_timeout_ms = 300'000;

@@ -306,6 +306,8 @@ Result<std::optional<std::string>> HttpTransfer::NextPiece(const Context& ctx) {
 Result<std::string> HttpTransfer::AwaitBody(const Context& ctx) {
   PF_TRY(Drive(ctx, [] { return false; }));
   if (result_ != CURLE_OK) return Failure(result_);
+  if (!has_headers_)
+    return Failure(CURLE_GOT_NOTHING);  // libcurl takes headers that break off for a reply
   return std::exchange(buffer_, {});
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/metric_table.h"
+#include "base/process_metrics.h"
 
 namespace partforge {
 namespace {
@@ -56,6 +57,20 @@ T& Series(prometheus::Family<T>& family, const MetricLabels& labels, MetricBucke
   } else {
     return family.Add(labels);
   }
+}
+
+std::vector<prometheus::MetricFamily> ProcessFamilies() {
+  std::vector<prometheus::MetricFamily> families;
+  for (const ProcessMetric& metric : ReadProcessMetrics()) {
+    prometheus::ClientMetric series;
+    (metric.is_counter ? series.counter.value : series.gauge.value) = metric.value;
+    families.push_back({.name = std::string(metric.name),
+                        .help = std::string(metric.help),
+                        .type = metric.is_counter ? prometheus::MetricType::Counter
+                                                  : prometheus::MetricType::Gauge,
+                        .metric = {series}});
+  }
+  return families;
 }
 
 }  // namespace
@@ -151,8 +166,12 @@ void Metrics::RemoveMatching(std::string_view name, const MetricLabels& labels) 
 }
 
 std::string Metrics::Expose() const {
-  const std::lock_guard lock(registry_->mutex);
-  return prometheus::TextSerializer().Serialize(registry_->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = ProcessFamilies();
+  {
+    const std::lock_guard lock(registry_->mutex);
+    for (auto& family : registry_->registry.Collect()) families.push_back(std::move(family));
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace partforge

@@ -33,7 +33,7 @@ struct LaunchPlan {
   std::vector<char*> argv, environment;
   std::vector<std::string> environment_text;
   const char* working_directory = nullptr;
-  int stdout_fd = -1, stderr_fd = -1, error_fd = -1;
+  int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1, error_fd = -1;
   bool dies_with_parent = true;
   pid_t parent = -1;
 };
@@ -58,6 +58,7 @@ struct LaunchPlan {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) fail();
     if (getppid() != plan.parent) _exit(kExecFailedExit);  // it died before the call above
   }
+  if (dup2(plan.stdin_fd, STDIN_FILENO) < 0) fail();
   if (plan.stdout_fd >= 0 && dup2(plan.stdout_fd, STDOUT_FILENO) < 0) fail();
   if (plan.stderr_fd >= 0 && dup2(plan.stderr_fd, STDERR_FILENO) < 0) fail();
   if (plan.working_directory != nullptr && chdir(plan.working_directory) != 0) fail();
@@ -136,10 +137,22 @@ std::vector<std::string> MergedEnvironment(const std::map<std::string, std::stri
   return merged;
 }
 
+// A descriptor above the standard three, which the child overwrites: ours may be closed, and their
+// numbers given anew.
+Result<UniqueFd> AboveStandard(UniqueFd fd) {
+  if (fd.get() > STDERR_FILENO) return fd;
+  UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!moved.is_open()) return ErrnoStatus(errno, "move a descriptor");
+  return moved;
+}
+
 Result<std::pair<UniqueFd, UniqueFd>> MakePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
-  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+  UniqueFd first(ends[0]), second(ends[1]);
+  PF_ASSIGN(first, AboveStandard(std::move(first)));
+  PF_ASSIGN(second, AboveStandard(std::move(second)));
+  return std::pair(std::move(first), std::move(second));
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
@@ -208,14 +221,19 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessOptions& 
   if (options.captures_stdout) {
     PF_ASSIGN(output, MakePipe());
   }
+  // A terminal's input stays ours.
+  PF_ASSIGN(UniqueFd nothing, OpenFile("/dev/null", O_RDONLY));
+  PF_ASSIGN(nothing, AboveStandard(std::move(nothing)));
   UniqueFd stderr_file;
   if (!options.stderr_path.empty()) {
     PF_ASSIGN(stderr_file, OpenFile(options.stderr_path, O_WRONLY | O_CREAT | O_APPEND));
+    PF_ASSIGN(stderr_file, AboveStandard(std::move(stderr_file)));
   }
   LaunchPlan plan;
   plan.argv = Pointers(argv);
   plan.environment = Pointers(environment);
   plan.working_directory = working_directory.empty() ? nullptr : working_directory.c_str();
+  plan.stdin_fd = nothing.get();
   plan.stdout_fd = output.second.get();
   plan.stderr_fd = stderr_file.get();
   plan.error_fd = error.second.get();

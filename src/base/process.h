@@ -14,6 +14,8 @@
 
 namespace partforge {
 
+// How to start a child process. Its stdin is empty; of our descriptors it inherits only stdout and
+// stderr.
 struct ProcessOptions {
   std::vector<std::string> argv = {};  // argv[0] is the program's path
   std::map<std::string, std::string> environment =
@@ -25,6 +27,7 @@ struct ProcessOptions {
   bool dies_with_parent = true;
 };
 
+// How a process ended.
 struct ExitState {
   int exit_code = -1;            // -1 when a signal ended it
   int signal_number = 0;         // 0 when it exited

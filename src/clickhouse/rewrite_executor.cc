@@ -4,8 +4,39 @@
 
 #include "clickhouse/rewrite_attempt.h"
 #include "clickhouse/rewrite_job.h"
+#include "engine/clickhouse_codes.h"
+#include "job/failure.h"
 
 namespace partforge::clickhouse {
+
+namespace {
+
+constexpr int kDiskFull = 7007, kPoisonPart = 2139;
+constexpr int64_t kDiskBackoffMs = 30'000;
+
+// How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
+// before the bare code; a full disk and a lost engine hand the part back, an exhausted ladder does
+// not.
+Result<Settlement> SettleFailure(const Lease& lease, Status status) {
+  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost ||
+      status.code() == Code::kUnavailable)
+    return status;
+  Failure failure = FailureFrom(status);
+  if (status.explanation().pf_number == kDiskFull) {
+    failure.failure_class = FailureClass::kDisk;
+    return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
+  }
+  if (failure.code != 0) failure.failure_class = FailureClassOf(status);
+  if (status.code() == Code::kExhausted) failure.failure_class = FailureClass::kResource;
+  if (status.code() == Code::kCorruption && failure.code == 0)
+    failure.failure_class = FailureClass::kData;
+  if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
+  if (failure.failure_class == FailureClass::kTransient)
+    return std::move(status).As(Code::kUnavailable);
+  return FailedSettlement(lease, failure);
+}
+
+}  // namespace
 
 RewriteExecutor::RewriteExecutor(StateReader& state, StoreOfBucket store_of_bucket,
                                  SlotEngines& engines, RewriteSettings settings)
