@@ -15,15 +15,19 @@ constexpr ErrorId kErrorIds[] = {
 
 }  // namespace
 
-std::span<const ErrorId> ErrorIds() { return kErrorIds; }
+std::span<const ErrorId> ErrorIds() {
+  return kErrorIds;
+}
 
 const ErrorId* FindErrorId(int number) {
-  const auto* found = std::lower_bound(
-      std::begin(kErrorIds), std::end(kErrorIds), number,
-      [](const ErrorId& id, int wanted) { return id.number < wanted; });
+  const auto* found =
+      std::lower_bound(std::begin(kErrorIds), std::end(kErrorIds), number,
+                       [](const ErrorId& id, int wanted) { return id.number < wanted; });
   return found != std::end(kErrorIds) && found->number == number ? found : nullptr;
 }
 
-std::string ErrorIdText(int number) { return "PF" + std::to_string(number); }
+std::string ErrorIdText(int number) {
+  return "PF" + std::to_string(number);
+}
 
 }  // namespace partforge

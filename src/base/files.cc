@@ -103,7 +103,13 @@ class TreeWalk {
     return {};
   }
 
-  std::vector<FileEntry> Take() { return std::move(entries_); }
+  std::vector<FileEntry> Take() {
+    // Of whole paths: "b.x" stands before "b/1".
+    std::sort(entries_.begin(), entries_.end(), [](const FileEntry& a, const FileEntry& b) {
+      return a.relative_path < b.relative_path;
+    });
+    return std::move(entries_);
+  }
 
  private:
   std::string Shown(const std::string& relative) const { return (root_ / relative).native(); }
@@ -140,23 +146,10 @@ class TreeWalk {
   std::vector<FileEntry> entries_;
 };
 
-// For kernels and sandboxes without openat2: opens segment by segment, following no link.
-Result<UniqueFd> WalkBeneath(int directory_fd, std::string_view relative, int flags, int mode) {
-  UniqueFd holder;
-  int at_fd = directory_fd;
-  std::string_view rest = relative;
-  while (true) {
-    const size_t slash = rest.find('/');
-    const std::string segment(rest.substr(0, slash));
-    const bool is_last = slash == std::string_view::npos;
-    const int segment_flags = is_last ? flags : O_PATH | O_DIRECTORY;
-    UniqueFd next(openat(at_fd, segment.c_str(), segment_flags | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!next.is_open()) return PathError(errno, "open", std::filesystem::path(relative));
-    if (is_last) return next;
-    holder = std::move(next);
-    at_fd = holder.get();
-    rest.remove_prefix(slash + 1);
-  }
+Status LinkInTheWay(std::string_view relative) {
+  return Status(
+      Code::kRefused,
+      fmt::format("open beneath a folder: a link or a file stands in the way: {}", relative));
 }
 
 }  // namespace
@@ -361,6 +354,29 @@ Result<std::filesystem::path> JoinBelow(const std::filesystem::path& root,
   return root / std::filesystem::path(relative);
 }
 
+namespace internal {
+
+Result<UniqueFd> WalkBeneath(int directory_fd, std::string_view relative, int flags, int mode) {
+  UniqueFd holder;
+  int at_fd = directory_fd;
+  std::string_view rest = relative;
+  while (true) {
+    const size_t slash = rest.find('/');
+    const std::string segment(rest.substr(0, slash));
+    const bool is_last = slash == std::string_view::npos;
+    const int segment_flags = is_last ? flags : O_PATH | O_DIRECTORY;
+    UniqueFd next(openat(at_fd, segment.c_str(), segment_flags | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (!next.is_open() && (errno == ELOOP || errno == ENOTDIR)) return LinkInTheWay(relative);
+    if (!next.is_open()) return PathError(errno, "open", std::filesystem::path(relative));
+    if (is_last) return next;
+    holder = std::move(next);
+    at_fd = holder.get();
+    rest.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace internal
+
 Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int flags, int mode) {
   PF_TRY(CheckRelativePath(relative));
   const std::string path(relative);
@@ -374,11 +390,9 @@ Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int fl
     if (fd >= 0) return UniqueFd(static_cast<int>(fd));
     if (errno == EINTR || errno == EAGAIN)
       continue;  // EAGAIN: a rename elsewhere raced with the resolution
-    if (errno == ENOSYS || errno == EPERM) return WalkBeneath(directory_fd, relative, flags, mode);
-    if (errno == ELOOP) {
-      return Status(Code::kRefused,
-                    fmt::format("open beneath a folder: a link stands in the way: {}", relative));
-    }
+    if (errno == ENOSYS || errno == EPERM)
+      return internal::WalkBeneath(directory_fd, relative, flags, mode);
+    if (errno == ELOOP || errno == ENOTDIR) return LinkInTheWay(relative);
     return PathError(errno, "open", path);
   }
   return Status(Code::kUnavailable,

@@ -77,6 +77,12 @@ Status CheckRelativePath(std::string_view relative);
 Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int flags,
                              int mode = 0600);
 
+namespace internal {
+// OpenBeneath where the kernel or a sandbox has no openat2: segment by segment, O_NOFOLLOW each.
+// Takes a checked path.
+Result<UniqueFd> WalkBeneath(int directory_fd, std::string_view relative, int flags, int mode);
+}  // namespace internal
+
 // An exclusive flock on a file; held until destroyed or the process dies.
 class FileLock {
  public:

@@ -20,18 +20,18 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;
-  HttpHeaders headers;
-  std::span<const std::byte> body;  // sent with Content-Length; must outlive the call
+  std::string url = {};
+  HttpHeaders headers = {};
+  std::span<const std::byte> body = {};  // sent with Content-Length; must outlive the call
   // Instead of `body`: fills the buffer and returns the count, 0 at the end. With body_size_bytes <
   // 0 the transfer is chunked.
-  std::function<Result<size_t>(std::span<std::byte>)> read_body;
+  std::function<Result<size_t>(std::span<std::byte>)> read_body = {};
   int64_t body_size_bytes = -1;
   int64_t connect_timeout_ms = 10'000;
   int64_t idle_timeout_ms = 60'000;  // no byte in either direction for so long; 0 = no limit
   int64_t body_bytes_max = int64_t{1} << 30;  // of a reply kept in memory
   bool allows_insecure_tls = false;
-  std::string ca_file;
+  std::string ca_file = {};
 };
 
 struct HttpReply {

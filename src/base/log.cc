@@ -143,7 +143,11 @@ void Log::Write(LogLevel level, std::string_view message, LogFields fields) {
 
 void Log::AddSecret(std::string_view secret) {
   if (secret.size() < 4) return;
+  // Lines carry values escaped: the secret is looked for as it would stand there, too.
+  std::string escaped;
+  AppendEscaped(&escaped, secret);
   const std::lock_guard lock(mutex_);
+  if (escaped != secret) secrets_.push_back(std::move(escaped));
   secrets_.emplace_back(secret);
 }
 

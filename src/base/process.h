@@ -14,16 +14,20 @@
 
 namespace partforge {
 
+// How to start a child process. Its stdin is empty; of our descriptors it inherits only stdout and
+// stderr.
 struct ProcessOptions {
-  std::vector<std::string> argv;                   // argv[0] is the program's path
-  std::map<std::string, std::string> environment;  // added to ours; an empty value removes the name
-  std::filesystem::path working_directory;         // empty = ours
-  std::filesystem::path stderr_path;               // empty = ours; else appended to
-  bool captures_stdout = false;                    // read by ReadLine; else ours
-  bool dies_with_parent =
-      true;  // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process
+  std::vector<std::string> argv = {};  // argv[0] is the program's path
+  std::map<std::string, std::string> environment =
+      {};                                        // added to ours; an empty value removes the name
+  std::filesystem::path working_directory = {};  // empty = ours
+  std::filesystem::path stderr_path = {};        // empty = ours; else appended to
+  bool captures_stdout = false;                  // read by ReadLine; else ours
+  // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process.
+  bool dies_with_parent = true;
 };
 
+// How a process ended.
 struct ExitState {
   int exit_code = -1;            // -1 when a signal ended it
   int signal_number = 0;         // 0 when it exited

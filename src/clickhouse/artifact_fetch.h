@@ -7,7 +7,7 @@
 
 #include "base/context.h"
 #include "clickhouse/artifact.h"
-#include "clickhouse/checksums.h"
+#include "clickhouse/part_verifier.h"
 #include "clickhouse/tar_reader.h"
 #include "store/object_store.h"
 

@@ -1,16 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/context.h"
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace partforge::clickhouse {
@@ -20,12 +15,12 @@ inline constexpr std::string_view kChecksumsFile = "checksums.txt";
 // One entry of checksums.txt. A name that ends in ".proj" is a projection's directory: size = Σ
 // sizes of the files its own checksums.txt lists, hash = their TotalChecksum.
 struct FileChecksum {
-  std::string name;
+  std::string name = {};
   int64_t size_bytes = 0;
-  Hash128 hash;  // MergeTree's file hash: CityHash128Stream of the file
+  Hash128 hash = {};  // MergeTree's file hash: CityHash128Stream of the file
   bool is_compressed = false;
   int64_t uncompressed_size_bytes = 0;  // only when is_compressed
-  Hash128 uncompressed_hash;            // only when is_compressed
+  Hash128 uncompressed_hash = {};       // only when is_compressed
   bool operator==(const FileChecksum&) const = default;
 };
 
@@ -35,10 +30,10 @@ struct PartChecksums {
 
   const FileChecksum* Find(std::string_view name) const;
   int64_t total_size_bytes() const;
-  // The column `hash_of_all_files` of system.parts (32 hex digits).
-  std::string HashOfAllFiles() const;
-  // What the entry of a projection in its parent's checksums.txt carries.
+  // Over names and hashes: what the entry of a projection in its parent's checksums.txt carries.
   Hash128 TotalChecksum() const;
+  // The same as 32 hex digits: the column `hash_of_all_files` of system.parts.
+  std::string HashOfAllFiles() const;
   bool operator==(const PartChecksums&) const = default;
 };
 
@@ -55,36 +50,6 @@ enum class VerifyLevel : uint8_t {
   kSizes,    // every listed file is there with its size, and no file is there that a part may not
              // hold
   kContent,  // and every file's hash agrees
-};
-
-// Checks a part directory, projections included, against its checksums.txt. kCorruption (PF2133)
-// naming the file, kNotFound → PF2140.
-Status VerifyPartDirectory(const Context& ctx, const std::filesystem::path& directory,
-                           VerifyLevel level);
-
-// Checks the files of one part while they stream by, in any order. checksums.txt itself may come
-// last: everything is compared in Finish. Memory grows with the number of files only. One thread at
-// a time.
-class PartStreamVerifier {
- public:
-  // `what` names the part in errors.
-  PartStreamVerifier(std::string what, VerifyLevel level);
-  ~PartStreamVerifier();
-  PartStreamVerifier(PartStreamVerifier&&) noexcept;
-
-  // `relative_path` is below the part: "data.bin", "p.proj/data.bin".
-  Status BeginFile(std::string_view relative_path, int64_t size_bytes);
-  Status Update(std::span<const std::byte> bytes);
-  Status EndFile();
-  // kCorruption (PF2133) on the first disagreement, in order of names.
-  Status Finish();
-  // After Finish.
-  const PartChecksums& checksums() const;
-  const std::string& checksums_txt_sha256() const;  // 64 hex digits
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace partforge::clickhouse

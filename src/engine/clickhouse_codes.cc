@@ -179,28 +179,6 @@ std::string_view WithoutTail(std::string_view text) {
 
 }  // namespace
 
-std::string_view FailureClassName(FailureClass failure_class) {
-  switch (failure_class) {
-    case FailureClass::kResource:
-      return "resource";
-    case FailureClass::kTransient:
-      return "transient";
-    case FailureClass::kSql:
-      return "sql";
-    case FailureClass::kData:
-      return "data";
-    case FailureClass::kDisk:
-      return "disk";
-    case FailureClass::kEnv:
-      return "env";
-    case FailureClass::kDoubt:
-      return "doubt";
-    case FailureClass::kInternal:
-      return "internal";
-  }
-  return "internal";
-}
-
 ClickHouseFailure ClassifyClickHouse(int number, std::string_view text) {
   if (const auto failure = ByNumberAndText(number, text)) return *failure;
   const auto row =

@@ -5,21 +5,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/failure_class.h"
 
 namespace partforge {
-
-// What a failed statement means for the work item (clickhouse-parts §15, "Class decides").
-enum class FailureClass : uint8_t {
-  kResource,   // the ladder: smaller, then again
-  kTransient,  // the same operation again, with back-off
-  kSql,        // the statement will always fail
-  kData,       // the rows or the files are wrong: no automatic retry
-  kDisk,       // no room: release, take something smaller
-  kEnv,        // this machine or its set-up
-  kDoubt,      // it may have taken effect: look for evidence
-  kInternal,   // a bug of ours, or of the engine
-};
-std::string_view FailureClassName(FailureClass failure_class);  // "resource", "transient", …
 
 struct ClickHouseFailure {
   Code code = Code::kInternal;

@@ -14,12 +14,12 @@
 namespace partforge {
 
 struct QueryOptions {
-  std::string query_id;  // carries job, task, epoch, try: unique forever. Empty = one is drawn
-  std::map<std::string, std::string> settings;
-  std::map<std::string, std::string> parameters;
-  std::string database;
-  std::function<void(int64_t read_rows, int64_t written_rows)>
-      on_progress;              // from another thread, about once a second
+  std::string query_id = {};  // carries job, task, epoch, try: unique forever. Empty = one is drawn
+  std::map<std::string, std::string> settings = {};
+  std::map<std::string, std::string> parameters = {};
+  std::string database = {};
+  std::function<void(int64_t read_rows, int64_t written_rows)> on_progress =
+      {};                       // from another thread, about once a second
   int64_t idle_timeout_ms = 0;  // 0 = wait for as long as it takes (the engine's own limits hold)
 };
 

@@ -112,13 +112,22 @@ class Committer {
   // Looks at the target only, never at our memory.
   virtual Result<Evidence> Inspect(const Context& ctx, const Commit& fenced,
                                    CommitScope& scope) = 0;
-  // Irreversible, idempotent, uses exactly what is bound. Returns the evidence. kRefused: the
-  // publisher calls Retract.
+  // Irreversible, idempotent, uses exactly what is bound. Returns the evidence. Called after every
+  // Inspect, also when that said kApplied: then it only confirms the pieces that are not yet and
+  // returns the evidence. kRefused or kCorruption: refused for good, the publisher calls Retract.
+  // kConflict: the target moved on; kUnknownOutcome: ask it. Inspect and Apply follow again.
   virtual Result<Json> Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) = 0;
   // Makes every late Apply impossible, or fails; then COMMITTING → ABORTED. Loads: kRefused.
   virtual Status Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) = 0;
   // Removes losers, other epochs' litter, scratch; may run any number of times.
   virtual Status Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) = 0;
+};
+
+// How FINISHED tasks of a job are gathered into commits.
+enum class CommitGrouping : uint8_t {
+  kSubset,  // all that is FINISHED once the job is sealed and nothing is left to execute (lakes)
+  kTask,    // one commit a task: a bad artifact stops no other (imports)
+  kJob,     // every task at once, when all are FINISHED; the commit's id is the job's (loads)
 };
 
 // One row of the table in app/wire.cc. A null committer means: this process cannot reach the
@@ -129,6 +138,8 @@ struct JobKind {
   Planner* planner = nullptr;
   Executor* executor = nullptr;
   Committer* committer = nullptr;
+  Executor* batch_executor = nullptr;  // of what Choose picked; null = no batches are taken here
+  CommitGrouping grouping = CommitGrouping::kSubset;
 };
 class KindTable {
  public:

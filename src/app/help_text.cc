@@ -1,0 +1,181 @@
+#include "app/help_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace partforge::app {
+namespace {
+
+std::string_view TypeWord(OptionType type) {
+  switch (type) {
+    case OptionType::kString:
+      return "TEXT";
+    case OptionType::kBool:
+      return "";
+    case OptionType::kInt:
+      return "N";
+    case OptionType::kDouble:
+      return "N";
+    case OptionType::kSize:
+      return "SIZE";
+    case OptionType::kDuration:
+      return "TIME";
+    case OptionType::kTime:
+      return "WHEN";
+  }
+  return "TEXT";
+}
+
+// Breaks `text` at spaces so that no line is longer than `width`; later lines are indented.
+std::string Wrap(std::string_view text, size_t first_indent, size_t indent, size_t width) {
+  std::string out(first_indent, ' ');
+  size_t column = first_indent;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (column > indent && column + 1 + end > width) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > first_indent || (column > indent)) {
+      out += ' ';
+      ++column;
+    }
+    out += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string OptionLine(const OptionSpec& option, size_t width) {
+  std::string head = "  ";
+  if (option.letter != '\0') head += fmt::format("-{}, ", option.letter);
+  head += fmt::format("--{}", option.name);
+  if (const std::string_view word = TypeWord(option.type); !word.empty())
+    head += fmt::format("={}", word);
+  std::string text(option.help);
+  if (option.is_required) text += " (required)";
+  if (!option.default_text.empty() && option.type != OptionType::kBool)
+    text += fmt::format(" (default {})", option.default_text);
+  if (option.type == OptionType::kBool && option.default_text == "true") text += " (default true)";
+  if (option.is_repeatable) text += " (repeatable)";
+  if (option.is_secret) text += fmt::format(" (or --{}-file)", option.name);
+  constexpr size_t kIndent = 34;
+  if (head.size() + 2 <= kIndent)
+    return head + Wrap(text, kIndent - head.size(), kIndent, width) + "\n";
+  return head + "\n" + Wrap(text, kIndent, kIndent, width) + "\n";
+}
+
+}  // namespace
+
+std::string OverviewText() {
+  return R"(PartForge rewrites, compacts and publishes table data off the serving cluster, exactly once.
+
+See it work, on real data, in a minute, leaving nothing behind:
+  partforge demo
+
+Give a ClickHouse table another sort key, partitioning or codec:
+  partforge rewrite --database=db --table=events --destination-schema-file=new.sql \
+      --insert-select-file=insert.sql --s3-endpoint=file:///forge --bucket=parts
+  or, step by step and on many machines:  freeze, upload-freeze, worker, import-finished
+
+Look at what is going on:
+  partforge list-jobs          partforge job-status --job-id=JOB       partforge events --job-id=JOB
+
+Check before you start:
+  partforge check --job-sql=insert.sql --dest-schema=new.sql
+
+  partforge help               all commands
+  partforge COMMAND --help     one command, with examples
+  partforge explain PF2107     what an error code means
+)";
+}
+
+std::string CommandUsage(const CommandSpec& command) {
+  std::string usage = fmt::format("partforge {}", command.name);
+  for (const OptionSpec& option : command.options) {
+    if (option.is_required) usage += fmt::format(" --{}=…", option.name);
+  }
+  usage += " [flags]";
+  if (!command.arguments.empty()) usage += fmt::format(" {}", command.arguments);
+  return usage;
+}
+
+std::string CommandHelp(const CommandSpec& command, int width) {
+  const auto columns = static_cast<size_t>(std::clamp(width, 40, 100));
+  std::string text = fmt::format("{}\n\nusage: {}\n", command.purpose, CommandUsage(command));
+  if (!command.examples.empty()) {
+    text += "\nexamples:\n";
+    for (const std::string_view example : command.examples) text += fmt::format("  {}\n", example);
+  }
+  const std::vector<OptionSpec> options = AllOptions(command);
+  constexpr std::array<std::string_view, 4> kGroups = {"What", "Where", "Limits", "Output"};
+  for (const std::string_view group : kGroups) {
+    std::string lines;
+    for (const OptionSpec& option : options) {
+      if (option.group == group) lines += OptionLine(option, columns);
+    }
+    if (!lines.empty()) text += fmt::format("\n{}:\n{}", group, lines);
+  }
+  text +=
+      "\nexits: 0 done · 1 failed · 2 usage · 3 refused · 4 partly done · 5 conflict · 6 in doubt, "
+      "run again ·\n"
+      "       7 unreachable · 8 data damaged · 9 nothing to do (--fail-if-empty)\n";
+  if (!command.related.empty())
+    text += fmt::format("\nrelated: {}\n", fmt::join(command.related, ", "));
+  return text;
+}
+
+std::string CommandList(std::span<const CommandSpec> commands) {
+  std::string text = "usage: partforge COMMAND [flags]\n\n";
+  for (const CommandSpec& command : commands)
+    text += fmt::format("  {:<18} {}\n", command.name, command.purpose);
+  text += "\npartforge COMMAND --help shows the flags of one command.\n";
+  return text;
+}
+
+std::string CompletionScript(std::string_view shell, std::span<const CommandSpec> commands) {
+  std::vector<std::string> names;
+  for (const CommandSpec& command : commands) names.emplace_back(command.name);
+  const auto flags = [](const CommandSpec& command) {
+    std::vector<std::string> words;
+    for (const OptionSpec& option : AllOptions(command))
+      words.push_back(fmt::format("--{}", option.name));
+    return words;
+  };
+  if (shell == "bash" || shell == "zsh") {
+    std::string cases;
+    for (const CommandSpec& command : commands) {
+      cases +=
+          fmt::format("    {}) words=\"{}\" ;;\n", command.name, fmt::join(flags(command), " "));
+    }
+    std::string script = shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "";
+    script += fmt::format(
+        "_partforge() {{\n  local words current=${{COMP_WORDS[COMP_CWORD]}}\n  if [ "
+        "\"$COMP_CWORD\" -le 1 ]; then words=\"{}\"; else\n"
+        "  case ${{COMP_WORDS[1]}} in\n{}  esac; fi\n  COMPREPLY=($(compgen -W \"$words\" -- "
+        "\"$current\"))\n}}\n"
+        "complete -o default -F _partforge partforge\n",
+        fmt::join(names, " "), cases);
+    return script;
+  }
+  if (shell == "fish") {
+    std::string script = "complete -c partforge -f\n";
+    for (const CommandSpec& command : commands) {
+      std::string purpose(command.purpose);
+      std::replace(purpose.begin(), purpose.end(), '\'', ' ');
+      script += fmt::format("complete -c partforge -n __fish_use_subcommand -a {} -d '{}'\n",
+                            command.name, purpose);
+      for (const OptionSpec& option : AllOptions(command)) {
+        script += fmt::format("complete -c partforge -n '__fish_seen_subcommand_from {}' -l {}\n",
+                              command.name, option.name);
+      }
+    }
+    return script;
+  }
+  return {};
+}
+
+}  // namespace partforge::app

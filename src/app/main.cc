@@ -1,0 +1,295 @@
+// The one main(): picks the command, resolves its settings, builds the outside world, runs it, and
+// turns its Status into text on stderr and an exit code. Nothing else in the program exits.
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/command.h"
+#include "app/engine_command.h"
+#include "app/exit_code.h"
+#include "app/help_text.h"
+#include "app/options.h"
+#include "app/output.h"
+#include "base/files.h"
+#include "base/machine.h"
+#include "base/world.h"
+
+extern char** environ;
+
+namespace partforge::app {
+namespace {
+
+std::map<std::string, std::string> ReadEnvironment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  }
+  return environment;
+}
+
+std::string Lookup(const std::map<std::string, std::string>& environment, const std::string& name) {
+  const auto it = environment.find(name);
+  return it == environment.end() ? std::string() : it->second;
+}
+
+OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) {
+  OutputStyle style;
+  style.is_stdout_tty = isatty(STDOUT_FILENO) == 1;
+  style.is_stderr_tty = isatty(STDERR_FILENO) == 1;
+  winsize size{};
+  if (style.is_stdout_tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = size.ws_col;
+  const bool is_dumb = Lookup(environment, "TERM") == "dumb";
+  const bool is_off = environment.contains("NO_COLOR") || is_dumb;
+  style.has_color =
+      Lookup(environment, "CLICOLOR_FORCE") == "1" || (style.is_stdout_tty && !is_off);
+  std::string locale = Lookup(environment, "LC_ALL");
+  if (locale.empty()) locale = Lookup(environment, "LC_CTYPE");
+  if (locale.empty()) locale = Lookup(environment, "LANG");
+  style.is_utf8 =
+      locale.find("UTF-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  return style;
+}
+
+Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options) {
+  const std::string output = options.String("output");
+  style.is_json = options.Bool("json") || output == "json";
+  style.is_ndjson = output == "ndjson";
+  style.is_quiet = options.Bool("quiet");
+  if (output != "table" && output != "json" && output != "ndjson") {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("output is none of table, json, ndjson: {}", output))
+        .Explain(1005, "--output", "--output=json");
+  }
+  const std::string color = options.String("color");
+  if (color == "always") style.has_color = true;
+  if (color == "never") style.has_color = false;
+  if (color != "always" && color != "never" && color != "auto") {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("color is none of auto, always, never: {}", color))
+        .Explain(1005, "--color", "--color=never");
+  }
+  return style;
+}
+
+Result<Log::Options> LogOptionsFrom(const ResolvedOptions& options, const OutputStyle& style) {
+  Log::Options log;
+  log.level = style.is_stderr_tty ? LogLevel::kWarn : LogLevel::kInfo;
+  const auto verbosity =
+      options.IsSet("verbose") && options.Bool("verbose") ? options.List("verbose").size() : 0;
+  if (verbosity == 1) log.level = LogLevel::kDebug;
+  if (verbosity > 1) log.level = LogLevel::kTrace;
+  if (style.is_quiet) log.level = LogLevel::kError;
+  static const std::map<std::string, LogLevel> kLevels = {{"trace", LogLevel::kTrace},
+                                                          {"debug", LogLevel::kDebug},
+                                                          {"info", LogLevel::kInfo},
+                                                          {"warn", LogLevel::kWarn},
+                                                          {"error", LogLevel::kError}};
+  if (const std::string level = options.String("log-level"); !level.empty()) {
+    const auto it = kLevels.find(level);
+    if (it == kLevels.end())
+      return Status(Code::kInvalidArgument,
+                    fmt::format("log level is none of trace, debug, info, warn, error: {}", level))
+          .Explain(1005, "--log-level", "--log-level=info");
+    log.level = it->second;
+  }
+  const std::string format = options.String("log-format");
+  if (!format.empty() && format != "text" && format != "json") {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("log format is neither text nor json: {}", format))
+        .Explain(1005, "--log-format", "--log-format=json");
+  }
+  const bool is_json = format == "json" || (format.empty() && !style.is_stderr_tty &&
+                                            (style.is_json || style.is_ndjson));
+  log.format = is_json ? LogFormat::kJson : LogFormat::kText;
+  return log;
+}
+
+// Takes INT and TERM for the whole process: the first asks for an orderly stop, the second ends at
+// once.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGUSR2);  // ends the watching thread
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+    thread_ = std::thread([this] { Watch(); });
+  }
+  ~SignalWatch() {
+    is_ending_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR2);
+    thread_.join();
+  }
+  std::stop_token token() { return stop_.get_token(); }
+  int signal_number() const { return signal_number_; }
+
+ private:
+  void Watch() {
+    while (true) {
+      int number = 0;
+      sigwait(&set_, &number);
+      if (number == SIGUSR2) {
+        if (is_ending_) return;
+        continue;
+      }
+      if (signal_number_ != 0) _exit(128 + number);
+      signal_number_ = number;
+      stop_.request_stop();
+    }
+  }
+  sigset_t set_{};
+  std::stop_source stop_;
+  std::atomic<int> signal_number_ = 0;
+  std::atomic<bool> is_ending_ = false;
+  std::thread thread_;
+};
+
+int Fail(const Status& status, const OutputStyle& style) {
+  const std::string text = RenderError(status, style);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  return ExitCode(status);
+}
+
+const Command* FindCommand(std::string_view name) {
+  std::string wanted(name);
+  for (char& c : wanted) c = c == '_' ? '-' : c;
+  if (wanted == "finalise-compaction") wanted = "finalize-compaction";
+  if (wanted == "dashboard") wanted = "server";
+  for (const Command& command : Commands()) {
+    if (command.spec.name == wanted) return &command;
+  }
+  return nullptr;
+}
+
+int UnknownCommand(std::string_view name, const OutputStyle& style) {
+  std::vector<std::string> names;
+  for (const Command& command : Commands()) names.emplace_back(command.spec.name);
+  const auto nearest = NearestNames(name, names);
+  std::string advice = "partforge help   lists the commands";
+  if (!nearest.empty()) {
+    advice = "did you mean";
+    for (const std::string& one : nearest) advice += " " + one;
+    advice += "?";
+  }
+  return Fail(Status(Code::kInvalidArgument, fmt::format("unknown command {}", name))
+                  .Explain(1002, "command line", advice),
+              style);
+}
+
+int RunCommand(const Command& command, std::vector<std::string> argv,
+               const std::map<std::string, std::string>& environment, OutputStyle style) {
+  const std::vector<CommandSpec> specs = CommandSpecs();
+  OptionInputs inputs;
+  inputs.argv = std::move(argv);
+  inputs.environment = environment;
+  inputs.read_file = [](const std::string& path) { return ReadFile(path, int64_t{1} << 24); };
+  const Result<ResolvedOptions> options = ResolveOptions(command.spec, specs, inputs);
+  if (!options.ok()) {
+    const int exit = Fail(options.status(), style);
+    if (!style.is_json) fmt::print(stderr, "  usage   {}\n", CommandUsage(command.spec));
+    return exit;
+  }
+  const Result<OutputStyle> resolved_style = StyleFrom(style, *options);
+  if (!resolved_style.ok()) return Fail(resolved_style.status(), style);
+  style = *resolved_style;
+  if (options->Bool("help")) {
+    Output(style).Raw(CommandHelp(command.spec, style.width));
+    return 0;
+  }
+  const Result<Log::Options> log = LogOptionsFrom(*options, style);
+  if (!log.ok()) return Fail(log.status(), style);
+
+  SignalWatch signals;
+  World::Options world_options;
+  world_options.log = *log;
+  world_options.fault_spec = Lookup(environment, "PARTFORGE_FAULT");
+  world_options.fault_trace_path = Lookup(environment, "PARTFORGE_FAULT_TRACE");
+  const Result<MachineLimits> limits = ReadMachineLimits();
+  if (limits.ok()) world_options.memory_bytes = limits->memory_bytes / 2;
+  const Result<std::unique_ptr<World>> world = World::Open(world_options);
+  if (!world.ok()) return Fail(world.status(), style);
+  const Context ctx = (*world)->MakeContext(signals.token());
+  for (const std::string& warning : options->warnings()) ctx.log.Warn(warning);
+
+  Output out(style);
+  const CommandInput input{ctx, *options, out, environment};
+  Status status = command.run(input);
+  if (out.is_pipe_broken()) return 141;
+  if (status.ok()) return 0;
+  if (signals.signal_number() != 0 && status.code() == Code::kCancelled) {
+    out.Note("stopped; run the same command again to go on");
+    return ExitCodeOfSignal(signals.signal_number());
+  }
+  const std::string text = ctx.log.Redact(RenderError(status, style));
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  return ExitCode(status);
+}
+
+int Main(int argc, char** argv) {
+  const std::map<std::string, std::string> environment = ReadEnvironment();
+  const OutputStyle style = DefaultStyle(environment);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // Started under the name of a ClickHouse server, the program stands in for it.
+  const bool is_stand_in =
+      std::filesystem::path(argv[0]).filename().string().find("clickhouse") != std::string::npos;
+  if (is_stand_in || (!words.empty() && words[0] == "engine")) {
+    if (!is_stand_in) words.erase(words.begin());
+    const Status status = RunEngineCommand(words, environment);
+    return status.ok() ? 0 : Fail(status, style);
+  }
+  if (words.empty()) {
+    const std::string text = OverviewText();
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    return 1;
+  }
+  if (words[0] == "help" || words[0] == "--help" || words[0] == "-h" || words[0] == "-help") {
+    Output out(style);
+    if (words.size() == 1) {
+      out.Raw(words[0] == "help" ? CommandList(CommandSpecs()) : OverviewText());
+      return 0;
+    }
+    const Command* command = FindCommand(words[1]);
+    if (command == nullptr) return UnknownCommand(words[1], style);
+    out.Raw(CommandHelp(command->spec, style.width));
+    return 0;
+  }
+  if (words[0] == "--version" || words[0] == "-version") words[0] = "version";
+  const Command* command = FindCommand(words[0]);
+  if (command == nullptr) return UnknownCommand(words[0], style);
+  words.erase(words.begin());
+  return RunCommand(*command, std::move(words), environment, style);
+}
+
+}  // namespace
+}  // namespace partforge::app
+
+int main(int argc, char** argv) {
+  try {
+    return partforge::app::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr,
+                 "error[PF9001]: internal error\n  where   partforge\n  why     %s\n  do      "
+                 "report it\n  more    partforge explain PF9001\n",
+                 error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,131 @@
+#include "app/option_groups.h"
+
+namespace partforge::app {
+
+std::vector<OptionSpec> StateOptions() {
+  return {
+      {.name = "state-url",
+       .help = "sqlite:/path or postgres://host/db (default: a SQLite file of this user)",
+       .group = "Where"},
+      {.name = "postgres-url", .help = "the same, for PostgreSQL", .group = "Where"},
+      {.name = "state-schema",
+       .default_text = "partforge",
+       .help = "schema inside PostgreSQL",
+       .group = "Where"},
+  };
+}
+
+std::vector<OptionSpec> StoreOptions() {
+  return {
+      {.name = "s3-endpoint",
+       .help = "http(s)://host:port, or file:///dir for a local folder (default: AWS)",
+       .group = "Where",
+       .env_alias = "AWS_ENDPOINT_URL_S3"},
+      {.name = "s3-region",
+       .help = "region (default: of the environment, else us-east-1)",
+       .group = "Where",
+       .env_alias = "AWS_REGION"},
+      {.name = "s3-path-style",
+       .type = OptionType::kBool,
+       .default_text = "true",
+       .help = "bucket in the path, not in the host name",
+       .group = "Where"},
+      {.name = "s3-concurrency",
+       .type = OptionType::kInt,
+       .default_text = "8",
+       .help = "requests at once for one large object",
+       .group = "Limits"},
+      {.name = "allow-http",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "plain http to a host that is not this machine",
+       .group = "Where"},
+  };
+}
+
+std::vector<OptionSpec> ServerOptions() {
+  return {
+      {.name = "clickhouse-url",
+       .default_text = "http://127.0.0.1:8123",
+       .help = "HTTP address of the server that holds the table",
+       .group = "Where"},
+      {.name = "clickhouse-user", .help = "user", .group = "Where", .env_alias = "CLICKHOUSE_USER"},
+      {.name = "clickhouse-password",
+       .help = "password",
+       .group = "Where",
+       .env_alias = "CLICKHOUSE_PASSWORD",
+       .is_secret = true},
+  };
+}
+
+std::vector<OptionSpec> EngineOptions() {
+  return {
+      {.name = "work-dir",
+       .help = "scratch folder (default: partforge in the system's folder for temporary files)",
+       .group = "Where"},
+      {.name = "engine-library",
+       .help = "libchdb.so (default: beside the program)",
+       .group = "Where"},
+      {.name = "clickhouse-binary",
+       .default_text = "embedded",
+       .help = "embedded, or a clickhouse binary to start instead",
+       .group = "Where"},
+      {.name = "memory",
+       .type = OptionType::kSize,
+       .help = "memory for all slots together (default: 70 % of what may be used)",
+       .group = "Limits"},
+      {.name = "huge-pages",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "huge pages for the engine's allocator",
+       .group = "Limits"},
+  };
+}
+
+std::vector<OptionSpec> RewriteOptions() {
+  return {
+      {.name = "default-compression-codec",
+       .default_text = "ZSTD(5)",
+       .help = "codec of columns without one of their own",
+       .group = "What"},
+      {.name = "insert-chunk-min-rows",
+       .type = OptionType::kInt,
+       .default_text = "10000000",
+       .help = "rows of a chunk at least; 0 = each part whole",
+       .group = "Limits"},
+      {.name = "merge-max-runtime",
+       .type = OptionType::kDuration,
+       .default_text = "5m",
+       .help = "longest wait for merges after the inserts of a part",
+       .group = "Limits"},
+      {.name = "tier",
+       .default_text = "auto",
+       .help = "auto, T5 (one block), T6 (blocks and one merge) or seed",
+       .group = "What"},
+      {.name = "verify",
+       .default_text = "counts",
+       .help = "none, counts or content",
+       .group = "What"},
+      {.name = "ttl",
+       .default_text = "keep",
+       .help = "keep: expired rows are delivered; apply: local merges drop them",
+       .group = "What"},
+      {.name = "parallel",
+       .type = OptionType::kInt,
+       .default_text = "0",
+       .help = "slots, each with its engine; 0 = by CPUs and memory",
+       .group = "Limits"},
+      {.name = "min-free-space",
+       .default_text = "10%",
+       .help = "part of the scratch disk that stays free",
+       .group = "Limits"},
+  };
+}
+
+std::vector<OptionSpec> Join(std::initializer_list<std::vector<OptionSpec>> groups) {
+  std::vector<OptionSpec> all;
+  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+}  // namespace partforge::app

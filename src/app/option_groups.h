@@ -1,0 +1,18 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "app/options.h"
+
+namespace partforge::app {
+
+// Options that several commands share; each is defined once.
+std::vector<OptionSpec> StateOptions();    // where jobs live
+std::vector<OptionSpec> StoreOptions();    // where artifacts live
+std::vector<OptionSpec> ServerOptions();   // the ClickHouse server that holds the table
+std::vector<OptionSpec> EngineOptions();   // the embedded engine, memory, work folder
+std::vector<OptionSpec> RewriteOptions();  // how parts are rewritten
+std::vector<OptionSpec> Join(std::initializer_list<std::vector<OptionSpec>> groups);
+
+}  // namespace partforge::app

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "base/ids.h"
+#include "clickhouse/artifact.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr std::string_view kPatternBytes = "*?[]{}";
+
+Status CheckId(std::string_view id, std::string_view what) {
+  if (IsValidId(id)) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("not a valid {} id (1 to 128 of A-Z a-z 0-9 . _ -): {}", what,
+                            id.substr(0, 200)));
+}
+
+Status Unsafe(std::string_view what, std::string_view value) {
+  return Status(Code::kRefused, fmt::format("will not delete: {}: {}", what, value))
+      .Explain(8006, std::string(value), "nothing was deleted; remove such objects by hand");
+}
+
+// Segments between slashes, empty ones left out.
+std::vector<std::string_view> Segments(std::string_view path) {
+  std::vector<std::string_view> segments;
+  while (!path.empty()) {
+    const size_t slash = path.find('/');
+    if (slash != 0) segments.push_back(path.substr(0, slash));
+    if (slash == std::string_view::npos) break;
+    path.remove_prefix(slash + 1);
+  }
+  return segments;
+}
+
+}  // namespace
+
+Result<std::string> NormalizePrefix(std::string_view prefix) {
+  std::string joined;
+  for (const std::string_view segment : Segments(prefix)) {
+    if (segment == "." || segment == "..") {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("object prefix has a '{}' segment: {}", segment, prefix));
+    }
+    if (segment.find_first_of(kPatternBytes) != std::string_view::npos) {
+      return Status(Code::kInvalidArgument, fmt::format("object prefix must not hold one of {}: {}",
+                                                        kPatternBytes, prefix));
+    }
+    if (!joined.empty()) joined += '/';
+    joined += segment;
+  }
+  return joined;
+}
+
+Result<JobKeys> JobKeys::Make(std::string_view prefix, std::string_view job_id) {
+  PF_TRY(CheckId(job_id, "job"));
+  PF_ASSIGN(std::string root, NormalizePrefix(prefix));
+  if (!root.empty()) root += '/';
+  return JobKeys(fmt::format("{}jobs/{}", root, job_id));
+}
+
+Result<std::string> JobKeys::SourceKey(std::string_view part_id) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/source/{}", root_, part_id);
+}
+
+Result<std::string> JobKeys::FinishedKey(std::string_view part_id) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/finished/{}", root_, part_id);
+}
+
+Result<std::string> JobKeys::FinishedPrefix(std::string_view part_id, uint64_t epoch) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/finished/{}.{}", root_, part_id, epoch);
+}
+
+Result<std::string> JobKeys::MetaKey(std::string_view part_id, uint64_t epoch) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/meta/{}.{}.json", root_, part_id, epoch);
+}
+
+Result<std::string> JobKeys::ChunkPrefix(std::string_view part_id, uint64_t epoch,
+                                         int64_t chunk) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/chunks/{}.{}/{}", root_, part_id, epoch, chunk);
+}
+
+Result<std::string> JobKeys::ReceiptKey(std::string_view part_id) const {
+  PF_TRY(CheckId(part_id, "part"));
+  return fmt::format("{}/imported/{}.json", root_, part_id);
+}
+
+std::string TarKey(std::string_view prefix, std::string_view part_name) {
+  return fmt::format("{}/{}.tar", prefix, part_name);
+}
+
+Result<std::string> DeletionRoot(std::string_view bucket, std::string_view key,
+                                 std::string_view job_id) {
+  if (!IsValidId(job_id)) return Unsafe("job id", job_id);
+  if (bucket.empty() || bucket.find('/') != std::string_view::npos ||
+      bucket.find_first_of(kPatternBytes) != std::string_view::npos) {
+    return Unsafe("bucket", bucket);
+  }
+  if (key.find_first_of(kPatternBytes) != std::string_view::npos) {
+    return Unsafe("key holds a pattern", key);
+  }
+  const std::vector<std::string_view> segments = Segments(key);
+  std::string root;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i] == "." || segments[i] == "..") return Unsafe("key", key);
+    if (!root.empty()) root += '/';
+    root += segments[i];
+    if (i > 0 && segments[i - 1] == "jobs" && segments[i] == job_id) return root;
+  }
+  return Unsafe(fmt::format("key lies outside of jobs/{}", job_id), key);
+}
+
+}  // namespace partforge::clickhouse

@@ -1,0 +1,285 @@
+#include "clickhouse/local_tables.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/files.h"
+#include "engine/sql_text.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr std::string_view kCompletedSuffix = "__partforge_completed";
+
+std::string Sql(const TableName& table) {
+  return QuoteTable(table.database, table.table);
+}
+
+std::string WhereTable(const TableName& table) {
+  return fmt::format("database = {} AND table = {}", QuoteString(table.database),
+                     QuoteString(table.table));
+}
+
+Result<int64_t> ToInt(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return value;
+  return Status(Code::kInternal,
+                fmt::format("engine answered something that is no number: {}", text));
+}
+
+}  // namespace
+
+PartitionStats Total(const PartitionMap& partitions) {
+  PartitionStats total;
+  for (const auto& [id, stats] : partitions) {
+    total.parts += stats.parts;
+    total.rows += stats.rows;
+    total.bytes += stats.bytes;
+  }
+  return total;
+}
+
+std::vector<std::vector<std::string>> SplitTsv(std::string_view text) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row;
+  std::string cell;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && i + 1 < text.size()) {
+      const char escaped = text[++i];
+      switch (escaped) {
+        case 't':
+          cell += '\t';
+          break;
+        case 'n':
+          cell += '\n';
+          break;
+        case 'r':
+          cell += '\r';
+          break;
+        case '0':
+          cell += '\0';
+          break;
+        case 'b':
+          cell += '\b';
+          break;
+        case 'f':
+          cell += '\f';
+          break;
+        default:
+          cell += escaped;
+      }
+    } else if (c == '\t') {
+      row.push_back(std::move(cell));
+      cell.clear();
+    } else if (c == '\n') {
+      row.push_back(std::move(cell));
+      cell.clear();
+      rows.push_back(std::move(row));
+      row.clear();
+    } else {
+      cell += c;
+    }
+  }
+  return rows;
+}
+
+Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sql,
+                         const QueryOptions& options) {
+  PF_ASSIGN(const QueryOutcome outcome, engine.Query(ctx, sql, options));
+  std::string_view text = outcome.text;
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  return ToInt(text);
+}
+
+Status DropUserDatabases(const Context& ctx, Engine& engine) {
+  PF_ASSIGN(const QueryOutcome names,
+            engine.Query(
+                ctx,
+                "SELECT name FROM system.databases WHERE name NOT IN ('system', 'default', "
+                "'INFORMATION_SCHEMA', "
+                "'information_schema', '_local', '_temporary_and_external_tables') ORDER BY name",
+                {}));
+  const QueryOptions limits{
+      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}}};
+  for (const auto& row : SplitTsv(names.text)) {
+    PF_TRY(engine.Query(
+        ctx, fmt::format("DROP DATABASE IF EXISTS {} SYNC", QuoteIdentifier(row.at(0))), limits));
+  }
+  PF_ASSIGN(
+      const QueryOutcome tables,
+      engine.Query(ctx, "SELECT name FROM system.tables WHERE database = 'default' ORDER BY name",
+                   {}));
+  for (const auto& row : SplitTsv(tables.text)) {
+    PF_TRY(engine.Query(
+        ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", QuoteTable("default", row.at(0))),
+        limits));
+  }
+  return {};
+}
+
+Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
+                                        LocalTablesRequest request) {
+  PF_TRY(DropUserDatabases(ctx, engine));
+  LocalTables tables(engine, std::move(request));
+  for (const TableName& table : {tables.source(), tables.destination()}) {
+    if (table.database == "default") continue;
+    PF_TRY(tables.Run(ctx, fmt::format("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic",
+                                       QuoteIdentifier(table.database))));
+  }
+  PF_TRY(tables.Run(ctx, tables.request_.source.sql));
+  PF_TRY(tables.StopMergesOf(ctx, tables.source(), true));
+  PF_TRY(tables.Run(ctx, tables.request_.destination.sql));
+  PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl == TtlPolicy::kKeep));
+  // Vertical merges always: several times cheaper than horizontal ones (performance §1). The
+  // settings live in the local table only, not in the parts.
+  PF_TRY(tables.Run(
+      ctx, fmt::format("ALTER TABLE {} MODIFY SETTING default_compression_codec = {}, "
+                       "enable_vertical_merge_algorithm = 1, "
+                       "vertical_merge_algorithm_min_rows_to_activate = 0, "
+                       "vertical_merge_algorithm_min_bytes_to_activate = 0, "
+                       "vertical_merge_algorithm_min_columns_to_activate = 0",
+                       Sql(tables.destination()), QuoteString(tables.request_.compression_codec))));
+  return tables;
+}
+
+TableName LocalTables::completed() const {
+  return TableName{destination().database, destination().table + std::string(kCompletedSuffix)};
+}
+
+Status LocalTables::Run(const Context& ctx, std::string_view sql) {
+  PF_TRY(engine_->Query(ctx, sql, {}));
+  return {};
+}
+
+Status LocalTables::StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl) {
+  PF_TRY(Run(ctx, fmt::format("SYSTEM STOP MERGES {}", Sql(table))));
+  if (stops_ttl) PF_TRY(Run(ctx, fmt::format("SYSTEM STOP TTL MERGES {}", Sql(table))));
+  return {};
+}
+
+Status LocalTables::StopMerges(const Context& ctx) {
+  const bool keeps_ttl = request_.ttl == TtlPolicy::kKeep;
+  PF_TRY(StopMergesOf(ctx, source(), true));
+  PF_TRY(StopMergesOf(ctx, destination(), keeps_ttl));
+  if (has_completed_) PF_TRY(StopMergesOf(ctx, completed(), keeps_ttl));
+  return {};
+}
+
+Status LocalTables::StartDestinationMerges(const Context& ctx) {
+  return Run(ctx, fmt::format("SYSTEM START MERGES {}", Sql(destination())));
+}
+
+Result<std::filesystem::path> LocalTables::DataPath(const Context& ctx, const TableName& table) {
+  PF_ASSIGN(const QueryOutcome outcome,
+            engine_->Query(ctx,
+                           fmt::format("SELECT arrayElement(data_paths, 1) FROM system.tables "
+                                       "WHERE database = {} AND name = {}",
+                                       QuoteString(table.database), QuoteString(table.table)),
+                           {}));
+  const auto rows = SplitTsv(outcome.text);
+  if (rows.size() != 1 || rows[0].at(0).empty()) {
+    return Status(Code::kInternal,
+                  fmt::format("the engine does not tell where it keeps {}", table.ToString()));
+  }
+  return std::filesystem::path(rows[0][0]);
+}
+
+Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
+                                 std::string_view part_name) {
+  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, source()));
+  const std::filesystem::path detached = data_path / "detached";
+  PF_TRY(MakeDirectories(detached, 0750));
+  PF_TRY(RenameNoReplace(part_directory, detached / std::string(part_name)));
+  return Run(ctx,
+             fmt::format("ALTER TABLE {} ATTACH PART {}", Sql(source()), QuoteString(part_name)))
+      .With(fmt::format("attach source part {}", part_name));
+}
+
+Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableName& table) {
+  PF_ASSIGN(
+      const QueryOutcome outcome,
+      engine_->Query(
+          ctx,
+          fmt::format(
+              "SELECT partition_id, count(), ifNull(sum(rows), 0), ifNull(sum(bytes_on_disk), 0) "
+              "FROM system.parts WHERE {} AND active GROUP BY partition_id ORDER BY partition_id",
+              WhereTable(table)),
+          {}));
+  PartitionMap partitions;
+  for (const auto& row : SplitTsv(outcome.text)) {
+    PartitionStats stats;
+    PF_ASSIGN(stats.parts, ToInt(row.at(1)));
+    PF_ASSIGN(stats.rows, ToInt(row.at(2)));
+    PF_ASSIGN(stats.bytes, ToInt(row.at(3)));
+    partitions[row.at(0)] = stats;
+  }
+  return partitions;
+}
+
+Result<int64_t> LocalTables::CountRows(const Context& ctx, const TableName& table,
+                                       std::string_view additional_filter) {
+  QueryOptions options;
+  options.settings["optimize_use_projections"] = "0";
+  options.settings["use_query_condition_cache"] = "0";
+  if (!additional_filter.empty())
+    options.settings["additional_table_filters"] = std::string(additional_filter);
+  return QueryInt(ctx, *engine_, fmt::format("SELECT count() FROM {}", Sql(table)), options);
+}
+
+Status LocalTables::CreateCompleted(const Context& ctx) {
+  PF_TRY(Run(ctx, fmt::format("CREATE TABLE {} AS {}", Sql(completed()), Sql(destination()))));
+  has_completed_ = true;
+  return StopMergesOf(ctx, completed(), request_.ttl == TtlPolicy::kKeep);
+}
+
+Status LocalTables::PromoteStaging(const Context& ctx, const PartitionMap& partitions) {
+  bool is_first = true;
+  for (const auto& [id, stats] : partitions) {
+    if (!is_first) PF_FAULT(ctx, "clickhouse.partition_moved");
+    is_first = false;
+    // The engine refuses to move more parts than this setting in one statement (error 252).
+    const QueryOptions options{
+        .settings = {{"max_parts_to_move", fmt::format("{}", std::max<int64_t>(stats.parts, 1))}}};
+    PF_TRY(engine_->Query(ctx,
+                          fmt::format("ALTER TABLE {} MOVE PARTITION ID {} TO TABLE {}",
+                                      Sql(destination()), QuoteString(id), Sql(completed())),
+                          options));
+  }
+  return {};
+}
+
+Status LocalTables::TruncateStaging(const Context& ctx) {
+  const QueryOptions limits{
+      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}}};
+  PF_TRY(engine_->Query(ctx, fmt::format("TRUNCATE TABLE {} SYNC", Sql(destination())), limits));
+  return {};
+}
+
+Status LocalTables::ExchangeCompleted(const Context& ctx) {
+  PF_TRY(Run(ctx, fmt::format("EXCHANGE TABLES {} AND {}", Sql(destination()), Sql(completed()))));
+  PF_FAULT(ctx, "clickhouse.tables_exchanged");
+  PF_TRY(Run(ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", Sql(completed()))));
+  has_completed_ = false;
+  return {};
+}
+
+Result<std::string> LocalTables::Uuid(const Context& ctx, const TableName& table) {
+  PF_ASSIGN(
+      const QueryOutcome outcome,
+      engine_->Query(
+          ctx,
+          fmt::format("SELECT toString(uuid) FROM system.tables WHERE database = {} AND name = {}",
+                      QuoteString(table.database), QuoteString(table.table)),
+          {}));
+  const auto rows = SplitTsv(outcome.text);
+  return rows.empty() ? std::string() : rows[0].at(0);
+}
+
+Status LocalTables::Drop(const Context& ctx) {
+  return DropUserDatabases(ctx, *engine_);
+}
+
+}  // namespace partforge::clickhouse

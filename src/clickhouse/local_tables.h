@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/context.h"
+#include "clickhouse/ddl.h"
+#include "engine/engine.h"
+
+namespace partforge::clickhouse {
+
+enum class TtlPolicy : uint8_t {
+  kKeep,   // TTL clauses are kept and never applied here
+  kApply,  // the local merges apply them
+};
+
+// Active parts of a table by partition id.
+struct PartitionStats {
+  int64_t parts = 0, rows = 0, bytes = 0;
+  bool operator==(const PartitionStats&) const = default;
+};
+using PartitionMap = std::map<std::string, PartitionStats>;
+PartitionStats Total(const PartitionMap& partitions);
+
+struct LocalTablesRequest {
+  LocalDdl source, destination;
+  std::string compression_codec = "ZSTD(5)";
+  TtlPolicy ttl = TtlPolicy::kKeep;
+};
+
+// The throw-away tables of one work item in the slot's own engine: source and destination under the
+// user's names, and the completed table of chunked inserts (clickhouse-parts §9 steps 6–8, §9.3).
+// The engine belongs to the slot alone, so whatever databases an earlier item left are dropped
+// first. One thread at a time.
+class LocalTables {
+ public:
+  // Drops leftovers, creates databases (Atomic) and both tables, sets the codec, stops merges.
+  // kRefused or kInvalidArgument from the engine say that a schema does not work here.
+  static Result<LocalTables> Create(const Context& ctx, Engine& engine, LocalTablesRequest request);
+
+  const TableName& source() const { return request_.source.table.name; }
+  const TableName& destination() const { return request_.destination.table.name; }
+  TableName completed() const;  // "<destination>__partforge_completed"
+
+  // Moves a part directory (same file system) into the source table and attaches it under its own
+  // name. kCorruption when the engine refuses it.
+  Status AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
+                      std::string_view part_name);
+
+  Result<PartitionMap> ActiveParts(const Context& ctx, const TableName& table);
+  Result<int64_t> CountRows(const Context& ctx, const TableName& table,
+                            std::string_view additional_filter);
+  Status CreateCompleted(const Context& ctx);
+  // Moves every partition of the destination into the completed table, one after the other. A
+  // failure leaves some moved.
+  Status PromoteStaging(const Context& ctx, const PartitionMap& partitions);
+  Status TruncateStaging(const Context& ctx);
+  // Destination and completed table change names, and the emptied one is dropped.
+  Status ExchangeCompleted(const Context& ctx);
+  // STOP MERGES does not survive a restart of the engine: said again for every table.
+  Status StopMerges(const Context& ctx);
+  Status StartDestinationMerges(const Context& ctx);
+  Result<std::string> Uuid(const Context& ctx, const TableName& table);
+  // Drops everything; also after the engine was restarted.
+  Status Drop(const Context& ctx);
+
+ private:
+  LocalTables(Engine& engine, LocalTablesRequest request)
+      : engine_(&engine), request_(std::move(request)) {}
+  Status Run(const Context& ctx, std::string_view sql);
+  Result<std::filesystem::path> DataPath(const Context& ctx, const TableName& table);
+  Status StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl);
+
+  Engine* engine_;
+  LocalTablesRequest request_;
+  bool has_completed_ = false;
+};
+
+// Drops every database that is not the engine's own.
+Status DropUserDatabases(const Context& ctx, Engine& engine);
+// Rows of a TabSeparated answer, unescaped.
+std::vector<std::vector<std::string>> SplitTsv(std::string_view text);
+Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sql,
+                         const QueryOptions& options);
+
+}  // namespace partforge::clickhouse

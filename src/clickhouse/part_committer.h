@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/context.h"
+#include "clickhouse/artifact.h"
+#include "clickhouse/import_target.h"
+#include "engine/engine.h"
+#include "job/job_store.h"
+#include "job/kind.h"
+#include "store/object_store.h"
+
+namespace partforge::clickhouse {
+
+struct ImportSettings {
+  int files_in_parallel = 4;     // tars of one artifact fetched at once
+  int64_t throttle_parts = 150;  // pause while a partition has more active parts; 0 = never
+  int64_t old_statement_ms_max = 600'000;  // waiting for statements of older epochs
+  bool checks_table = false;               // --verify-import=check-table
+  std::string work_dir;                    // scratch of check-table; empty = inside detached/
+};
+
+// Publishes finished artifacts into a ClickHouse table by the TOKEN protocol (exactly-once §6.1,
+// clickhouse-parts §11): parts are built in detached/pftmp_<token>, bound, renamed to <token> and
+// attached; evidence is the bound directory itself. Thread-safe: artifacts may be staged side by
+// side, attaches run one after the other.
+//
+// What a crash leaves: before the bind, pftmp_ directories of a serial nobody uses (Clean removes
+// them); after it, the bound directory under exactly one name, from which the next holder goes on.
+class PartCommitter final : public Committer {
+ public:
+  using StoreOfBucket =
+      std::function<Result<ObjectStore*>(const Context&, const std::string& bucket)>;
+
+  PartCommitter(StateReader& state, StoreOfBucket store_of_bucket, Engine& engine,
+                ImportTarget target, ImportSettings settings);
+
+  Result<Prepared> Prepare(const Context& ctx, const Commit& proposal) override;
+  Result<Staged> Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Take(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Result<Evidence> Inspect(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Result<Json> Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+
+ private:
+  struct Intent {
+    std::string bucket, finished_key, meta_key, meta_sha256, receipt_key, table_uuid;
+  };
+  static Json IntentJson(const Intent& intent);
+  static Result<Intent> ReadIntent(const Commit& commit);
+  Result<ArtifactMeta> ReadMeta(const Context& ctx, const Intent& intent);
+  Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
+                    Piece& piece);
+  Status CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces);
+  Status ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece, CommitScope& scope);
+  Status AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece, int64_t number);
+  Status WaitForRoom(const Context& ctx, const Piece& piece);
+  Status WaitForOlderStatements(const Context& ctx, const Commit& fenced);
+  Status SyncTarget() const;
+  Status CheckTargetUuid(const Context& ctx, const Intent& intent);
+
+  StateReader& state_;
+  const StoreOfBucket store_of_bucket_;
+  Engine& engine_;
+  const ImportTarget target_;
+  const ImportSettings settings_;
+  std::mutex
+      apply_mutex_;  // one attach at a time; held over the whole piece, since that is its purpose
+};
+
+}  // namespace partforge::clickhouse

@@ -1,0 +1,467 @@
+#include "clickhouse/rewrite_attempt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/units.h"
+#include "clickhouse/fingerprint.h"
+#include "clickhouse/merge_wait.h"
+#include "engine/sql_text.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+// Letters of job and part ids that a freeze name may hold.
+std::string FreezeWord(std::string_view text) {
+  std::string word(text);
+  for (char& c : word) {
+    const bool is_kept =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!is_kept) c = '_';
+  }
+  return word;
+}
+
+std::vector<std::string> InsertableColumns(const CreateTable& table) {
+  std::vector<std::string> names;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "MATERIALIZED" || column.default_kind == "ALIAS" ||
+        column.default_kind == "EPHEMERAL")
+      continue;
+    names.push_back(column.name);
+  }
+  return names;
+}
+
+std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
+  std::vector<PartColumn> columns;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
+    columns.push_back(PartColumn{column.name, column.type});
+  }
+  return columns;
+}
+
+}  // namespace
+
+void StageClock::Begin(const Context& ctx, std::string_view stage) {
+  End(ctx);
+  stage_ = stage;
+  started_ms_ = MonotonicMs();
+  ctx.metrics.Set("partforge_rewrite_current_stage",
+                  {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}}, 1);
+  ctx.log.Debug("stage started", {{"job", job_}, {"part", part_}, {"stage", stage_}});
+}
+
+void StageClock::End(const Context& ctx) {
+  if (stage_.empty()) return;
+  durations_ms_[stage_] += MonotonicMs() - started_ms_;
+  ctx.metrics.Remove("partforge_rewrite_current_stage",
+                     {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}});
+  stage_.clear();
+}
+
+RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
+                               ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part,
+                               const Task& task, std::string owner_job, std::string owner_task,
+                               TaskScope& scope)
+    : settings_(settings),
+      engines_(engines),
+      store_(store),
+      job_(std::move(job)),
+      part_(std::move(part)),
+      task_(task),
+      owner_job_(std::move(owner_job)),
+      owner_task_(std::move(owner_task)),
+      scope_(scope),
+      stages_(task.job, task.id) {}
+
+Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
+  PF_ASSIGN(tuning_, Tune(settings_.limits, settings_.slots));
+  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
+  PF_ASSIGN(finished_prefix_, keys.FinishedPrefix(task_.id, task_.epoch));
+  stages_.Begin(ctx, "prepare_work_dir");
+  PF_TRY(CheckScratchSpace());
+  stages_.Begin(ctx, "download_source");
+  PF_TRY(Fetch(ctx));
+  stages_.Begin(ctx, "prepare_worker_tables");
+  {
+    PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kEngine));
+    PF_TRY(PrepareTables(ctx));
+    stages_.Begin(ctx, "attach_source_part");
+    PF_TRY(Attach(ctx));
+    stages_.Begin(ctx, "insert_select");
+    PF_TRY(Insert(ctx));
+    stages_.Begin(ctx, "wait_merges");
+    PF_TRY(Merge(ctx));
+    stages_.Begin(ctx, "measure_destination_parts");
+    PF_TRY(Verify(ctx));
+  }
+  std::vector<PartDirectory> parts;
+  if (!produced_.empty()) {
+    stages_.Begin(ctx, "freeze_destination_parts");
+    PF_ASSIGN(parts, Freeze(ctx));
+  }
+  stages_.Begin(ctx, "upload_finished_tarballs");
+  PF_TRY(Upload(ctx, parts));
+  stages_.Begin(ctx, "complete_part");
+  stages_.End(ctx);
+  return MakeResult();
+}
+
+Status RewriteAttempt::CheckScratchSpace() const {
+  PF_ASSIGN(const int64_t free_bytes, FreeBytes(scope_.scratch()));
+  // Source, output and room for merges; the tar is never on disk.
+  const int64_t need_bytes = part_.size_bytes * 3;
+  const auto usable = static_cast<int64_t>(static_cast<double>(free_bytes) *
+                                           (1.0 - settings_.free_space_fraction_min));
+  if (need_bytes <= usable) return {};
+  return Status(Code::kExhausted, fmt::format("the part needs {} of scratch space, {} may be used",
+                                              FormatBytes(need_bytes), FormatBytes(usable)))
+      .Explain(7007, scope_.scratch().string(),
+               "free space, or give the worker another --work-dir");
+}
+
+Status RewriteAttempt::Fetch(const Context& ctx) {
+  PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kNetwork));
+  FetchSourceRequest request{.source_key = part_.source_key,
+                             .owner = {.job_id = owner_job_,
+                                       .part_id = owner_task_,
+                                       .bucket = job_.bucket,
+                                       .source_key = part_.source_key},
+                             .directory = scope_.scratch() / "source" / part_.part_name,
+                             .verify = settings_.verify == VerifyMode::kContent
+                                           ? VerifyLevel::kContent
+                                           : VerifyLevel::kSizes,
+                             .threads = settings_.files_in_parallel,
+                             .buckets = {}};
+  PF_TRY(MakeDirectories(scope_.scratch() / "source"));
+  PF_ASSIGN(source_, FetchSource(ctx, store_, request));
+  if (!part_.manifest_sha256.empty() && source_.manifest_sha256 != part_.manifest_sha256) {
+    return Status(Code::kCorruption, fmt::format("manifest has digest {}, {} was recorded",
+                                                 source_.manifest_sha256, part_.manifest_sha256))
+        .Explain(
+            2133, part_.source_key + "/manifest.json",
+            "the source artifact was changed after its upload; upload the part again in a new job");
+  }
+  PF_FAULT(ctx, "clickhouse.source_fetched");
+  return {};
+}
+
+Status RewriteAttempt::PrepareTables(const Context& ctx) {
+  PF_ASSIGN(Engine* const local, engine(ctx));
+  DdlOptions options;
+  options.keep_ttl = true;
+  PF_ASSIGN(options.engine, ReadEngineNames(ctx, *local));
+  PF_ASSIGN(source_ddl_, NormalizeSource(job_.source_schema, options));
+  PF_ASSIGN(destination_ddl_, NormalizeDestination(job_.destination_schema, options));
+  PF_ASSIGN(const QueryOutcome version, local->Query(ctx, "SELECT version()", {}));
+  engine_version_ = version.text.substr(0, version.text.find('\n'));
+  PF_ASSIGN(LocalTables tables,
+            LocalTables::Create(ctx, *local,
+                                LocalTablesRequest{.source = source_ddl_,
+                                                   .destination = destination_ddl_,
+                                                   .compression_codec = settings_.compression_codec,
+                                                   .ttl = settings_.ttl}));
+  tables_ = std::make_unique<LocalTables>(std::move(tables));
+  return {};
+}
+
+Status RewriteAttempt::Attach(const Context& ctx) {
+  PF_ASSIGN(const std::vector<std::string> absent,
+            CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
+                             source_ddl_.table.name.ToString()));
+  if (!absent.empty()) {
+    ctx.log.Warn("columns of the table are not in the part and read as defaults",
+                 {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});
+  }
+  PF_TRY(
+      tables_->AttachSource(ctx, scope_.scratch() / "source" / part_.part_name, part_.part_name));
+  PF_ASSIGN(const PartitionMap attached, tables_->ActiveParts(ctx, tables_->source()));
+  const PartitionStats total = Total(attached);
+  if (total.parts != 1) {
+    return Status(Code::kCorruption,
+                  fmt::format("1 active part expected in the source table, {} found", total.parts))
+        .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
+  }
+  visible_rows_ = total.rows;
+  if (source_.part.has_lightweight_delete) {
+    PF_ASSIGN(visible_rows_, tables_->CountRows(ctx, tables_->source(), ""));
+  }
+  PF_FAULT(ctx, "clickhouse.source_attached");
+
+  TierQuestion question{.block = {.memory_cap_bytes = settings_.memory_cap_bytes,
+                                  .slots = settings_.slots,
+                                  .rows = total.rows,
+                                  .data_uncompressed_bytes = source_.part.data_uncompressed_bytes,
+                                  .factor = 3.3},
+                        .tuning = tuning_,
+                        .forced = settings_.tier,
+                        .is_chunk_safe = job_.is_chunk_safe,
+                        .chunk_rows_min = settings_.chunk_rows_min,
+                        .is_chunk_rows_explicit = settings_.is_chunk_rows_explicit};
+  plan_ = PlanInsert(question);
+  ctx.log.Info("part attached", {{"job", task_.job},
+                                 {"part", task_.id},
+                                 {"rows", total.rows},
+                                 {"tier", TierName(plan_.state.tier)},
+                                 {"chunks", plan_.ranges.size()},
+                                 {"reason", plan_.reason}});
+  return {};
+}
+
+Status RewriteAttempt::Insert(const Context& ctx) {
+  ChunkInsertRequest request{
+      .query_id_prefix = fmt::format("partforge-{}-{}-e{}", task_.job, task_.id, task_.epoch),
+      .insert_select = job_.insert_select,
+      .current_database = job_.source_database,
+      .plan = plan_,
+      .tuning = tuning_,
+      .slot = scope_.slot(),
+      .engine_path = scope_.slot_path(),
+      .report = [this](const Context& inner, double fraction, int64_t read_rows,
+                       int64_t written_rows) {
+        return Report(inner, fraction, read_rows, written_rows);
+      }};
+  ChunkInserter inserter(engines_, *tables_, std::move(request));
+  const int64_t started_ms = MonotonicMs();
+  Result<InsertOutcome> outcome = inserter.Run(ctx);
+  const MetricLabels labels{
+      {"job_id", task_.job},
+      {"source_table", job_.source_database + "." + job_.source_table},
+      {"destination_table", job_.destination_database + "." + job_.destination_table},
+      {"result", outcome.ok() ? "completed" : "failed"},
+      {"retried", outcome.ok() && outcome->attempts() > static_cast<int64_t>(outcome->chunks.size())
+                      ? "true"
+                      : "false"}};
+  ctx.metrics.Observe("partforge_insert_duration_seconds", labels,
+                      static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
+  if (!outcome.ok()) return std::move(outcome).status();
+  inserted_ = std::move(outcome).value();
+  if (inserted_.wasted_ms > 0)
+    ctx.metrics.Add("partforge_insert_wasted_seconds_total", labels,
+                    static_cast<double>(inserted_.wasted_ms) / 1000.0);
+  PF_ASSIGN(after_insert_, tables_->ActiveParts(ctx, tables_->destination()));
+  return {};
+}
+
+Status RewriteAttempt::Merge(const Context& ctx) {
+  produced_ = after_insert_;
+  const PartitionStats total = Total(after_insert_);
+  const bool is_merged = total.parts <= static_cast<int64_t>(after_insert_.size());
+  // T5 leaves one part a partition; T6 and T8 may leave more, and TTL is applied by merges only.
+  if (inserted_.state.tier == InsertTier::kOneBlock ||
+      (is_merged && settings_.ttl == TtlPolicy::kKeep))
+    return {};
+  PF_ASSIGN(Engine* const local, engine(ctx));
+  PF_ASSIGN(
+      const MergeWaitOutcome merged,
+      WaitForMerges(ctx, *local, *tables_,
+                    MergeWaitRequest{.tuning = tuning_,
+                                     .runtime_ms_max = settings_.merge_runtime_ms_max,
+                                     .merges_whole_partitions =
+                                         inserted_.state.tier == InsertTier::kBlocksAndMerge}));
+  produced_ = merged.partitions;
+  PF_FAULT(ctx, "clickhouse.parts_merged");
+  return {};
+}
+
+Status RewriteAttempt::Verify(const Context& ctx) {
+  PF_ASSIGN(Engine* const local, engine(ctx));
+  PF_TRY(local->Query(
+      ctx,
+      fmt::format("SYSTEM STOP MERGES {}",
+                  QuoteTable(tables_->destination().database, tables_->destination().table)),
+      {}));
+  PF_ASSIGN(produced_, tables_->ActiveParts(ctx, tables_->destination()));
+  if (settings_.verify == VerifyMode::kNone) return {};
+  PF_TRY(CheckConservation(RowCounts{.written = inserted_.written_rows(),
+                                     .before_merge = Total(after_insert_).rows,
+                                     .produced = Total(produced_).rows,
+                                     .engine = destination_ddl_.table.engine,
+                                     .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
+                           part_.part_name));
+  if (plan_.ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, plan_.ranges, visible_rows_));
+  if (settings_.verify != VerifyMode::kContent) return {};
+  if (!produced_.empty()) PF_TRY(CheckTable(ctx, *local, tables_->destination()));
+  if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)
+    return {};
+  PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
+  return CheckContent(
+      ctx, *local, *tables_,
+      ContentQuestion{.select = target.select,
+                      .current_database = job_.source_database,
+                      .insert_columns = target.columns.empty()
+                                            ? InsertableColumns(destination_ddl_.table)
+                                            : target.columns,
+                      .memory_bytes_max = tuning_.max_memory_usage_bytes});
+}
+
+Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
+  PF_ASSIGN(Engine* const local, engine(ctx));
+  const std::string stamp = FormatTime(ctx.clock.NowMs());
+  const std::string name = fmt::format("partforge_{}_{}_{}_{}", FreezeWord(task_.job),
+                                       FreezeWord(task_.id), task_.epoch, FreezeWord(stamp));
+  const TableName& table = tables_->destination();
+  PF_TRY(local->Query(ctx,
+                      fmt::format("ALTER TABLE {} FREEZE WITH NAME {}",
+                                  QuoteTable(table.database, table.table), QuoteString(name)),
+                      {}));
+  PF_ASSIGN(const QueryOutcome listed,
+            local->Query(ctx,
+                         fmt::format("SELECT name, path FROM system.parts WHERE database = {} AND "
+                                     "table = {} AND active ORDER BY name",
+                                     QuoteString(table.database), QuoteString(table.table)),
+                         {}));
+  const std::optional<std::filesystem::path> data_path = local->data_path();
+  if (!data_path)
+    return Status(Code::kInternal, "the slot's engine has no data folder on this machine");
+  std::vector<PartDirectory> parts;
+  for (const auto& row : SplitTsv(listed.text)) {
+    // system.parts.path is <disk>/store/<xxx>/<uuid>/<part>/; the freeze has the same path below
+    // shadow/<name>/.
+    std::filesystem::path live(row.at(1));
+    if (live.filename().empty()) live = live.parent_path();
+    const std::filesystem::path table_path = live.parent_path();
+    const std::filesystem::path relative = table_path.parent_path().parent_path().filename() /
+                                           table_path.parent_path().filename() /
+                                           table_path.filename();
+    const std::filesystem::path frozen = *data_path / "shadow" / name / relative / row.at(0);
+    std::error_code error;
+    if (!std::filesystem::is_directory(frozen, error)) {
+      return Status(Code::kInternal,
+                    fmt::format("frozen part is not where it should be: {}", frozen.string()));
+    }
+    parts.push_back(PartDirectory{.name = row.at(0), .directory = frozen});
+  }
+  if (static_cast<int64_t>(parts.size()) != Total(produced_).parts) {
+    return Status(Code::kCorruption,
+                  fmt::format("{} parts measured, {} frozen", Total(produced_).parts, parts.size()))
+        .Explain(2137, part_.part_name, "nothing was published; run the part again");
+  }
+  PF_FAULT(ctx, "clickhouse.output_frozen");
+  return parts;
+}
+
+Status RewriteAttempt::Upload(const Context& ctx, const std::vector<PartDirectory>& parts) {
+  PF_TRY(scope_.CheckLease());
+  PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kNetwork));
+  meta_.kind = ArtifactKind::kRewrite;
+  meta_.job_id = task_.job;
+  meta_.part_id = task_.id;
+  meta_.epoch = task_.epoch;
+  meta_.engine = engine_version_;
+  PF_ASSIGN(const SchemaShape shape, ParseShape(job_.fingerprint));
+  meta_.schema_fingerprint = "sha256:" + Sha256Hex(FormatShape(shape));
+  meta_.codec = settings_.compression_codec;
+  meta_.source_rows = source_.part.rows;
+  meta_.source_rows_visible = visible_rows_;
+  meta_.source_bytes = source_.part.size_bytes;
+  meta_.source_manifest_sha256 = source_.manifest_sha256;
+  for (const ChunkOutcome& chunk : inserted_.chunks) {
+    meta_.chunks.push_back(ArtifactChunk{.begin = chunk.range.begin,
+                                         .end = chunk.range.end,
+                                         .attempts = chunk.attempts,
+                                         .selected = chunk.written_rows,
+                                         .written = chunk.written_rows});
+  }
+  meta_.selected = inserted_.written_rows();
+  meta_.written = inserted_.written_rows();
+  if (!parts.empty()) {
+    PF_ASSIGN(meta_.parts,
+              PackParts(ctx, store_, finished_prefix_, parts, settings_.files_in_parallel));
+  }
+  int64_t rows = 0;
+  for (const ArtifactPart& part : meta_.parts) rows += part.rows;
+  if (settings_.verify != VerifyMode::kNone && rows != Total(produced_).rows) {
+    return Status(Code::kCorruption, fmt::format("{} rows in the table, {} in the uploaded parts",
+                                                 Total(produced_).rows, rows))
+        .Explain(2137, part_.part_name, "nothing was published; run the part again");
+  }
+  PF_TRY(scope_.CheckLease());
+  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
+  PF_ASSIGN(const std::string meta_key, keys.MetaKey(task_.id, task_.epoch));
+  PF_ASSIGN(meta_reference_, UploadMeta(ctx, store_, meta_key, meta_));
+  return scope_.CheckLease();
+}
+
+Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_rows,
+                              int64_t written_rows) {
+  const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
+  ctx.metrics.Set("partforge_current_read_rows", labels, static_cast<double>(read_rows));
+  ctx.metrics.Set("partforge_current_written_rows", labels, static_cast<double>(written_rows));
+  return scope_.Report(
+      ctx,
+      Progress{.stage = stages_.stage(),
+               .fraction = fraction,
+               .rows = read_rows,
+               .bytes = 0,
+               .blocks = 0,
+               .detail = fmt::format("{{\"read_rows\":{},\"written_rows\":{},\"total_rows_approx\":"
+                                     "{},\"insert_progress_percent\":{:.1f}}}",
+                                     read_rows, written_rows, source_.part.rows, fraction * 100)});
+}
+
+Result<TaskResult> RewriteAttempt::MakeResult() const {
+  RewriteOutput output;
+  output.finished_key = meta_.parts.empty() ? std::string() : finished_prefix_;
+  output.meta_key = meta_reference_.key;
+  output.meta_sha256 = meta_reference_.sha256;
+  output.is_empty = meta_.parts.empty();
+  output.tier = TierName(inserted_.state.tier);
+  output.tier_reason = plan_.reason;
+  output.source_rows = source_.part.rows;
+  output.source_rows_visible = visible_rows_;
+  output.rows_selected = inserted_.written_rows();
+  output.rows_written = inserted_.written_rows();
+  output.chunks = static_cast<int64_t>(inserted_.chunks.size());
+  output.insert_attempts = inserted_.attempts();
+  output.peak_memory_bytes = engines_.PeakMemoryBytes(scope_.slot());
+  output.stage_ms = stages_.durations_ms();
+  TaskResult result;
+  for (const ArtifactPart& part : meta_.parts) {
+    ++output.partition_parts[part.partition_id];
+    output.rows_out += part.rows;
+    output.bytes_out += part.bytes_on_disk;
+  }
+  for (const auto& [id, parts] : output.partition_parts)
+    result.parts_peak = std::max(result.parts_peak, parts);
+  result.rows_in = visible_rows_;
+  result.rows_out = output.rows_out;
+  result.bytes_in = part_.size_bytes;
+  result.bytes_out = output.bytes_out;
+  result.digest = meta_reference_.sha256;
+  result.parts_out = static_cast<int64_t>(meta_.parts.size());
+  result.partitions_out = static_cast<int64_t>(output.partition_parts.size());
+  result.group_key = Sha256Hex(fmt::format("{}\n{}\n{}\n{}", job_.bucket, job_.destination_database,
+                                           job_.destination_table, meta_.schema_fingerprint))
+                         .substr(0, 16);
+  if (result.parts_out == 1) result.partition_id = meta_.parts.front().partition_id;
+  result.outputs = output.ToJson();
+  return result;
+}
+
+void RewriteAttempt::CleanUp(const Context& ctx) {
+  stages_.End(ctx);
+  const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
+  ctx.metrics.Remove("partforge_current_read_rows", labels);
+  ctx.metrics.Remove("partforge_current_written_rows", labels);
+  // After a stop the engine still answers: the next item, or the end of the worker, needs it clean.
+  Context unstopped = ctx;
+  unstopped.stop = {};
+  if (tables_ && engines_.IsAlive(scope_.slot())) {
+    Ignore(unstopped, tables_->Drop(unstopped), "the next item drops the tables again");
+    tables_.reset();
+    const Result<Engine*> local = engines_.Get(unstopped, scope_.slot(), scope_.slot_path());
+    if (local.ok() && (*local)->data_path()) {
+      Ignore(unstopped, RemoveTree(*(*local)->data_path() / "shadow"),
+             "scratch of a folder that is removed with the worker");
+    }
+  }
+  Ignore(unstopped, RemoveTree(scope_.scratch() / "source"),
+         "scratch of a folder that is removed with the worker");
+}
+
+}  // namespace partforge::clickhouse

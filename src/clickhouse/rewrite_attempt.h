@@ -1,0 +1,92 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "clickhouse/artifact.h"
+#include "clickhouse/artifact_upload.h"
+#include "clickhouse/chunk_inserter.h"
+#include "clickhouse/ddl.h"
+#include "clickhouse/local_tables.h"
+#include "clickhouse/rewrite_executor.h"
+#include "clickhouse/rewrite_job.h"
+#include "clickhouse/source_fetch.h"
+#include "engine/engine.h"
+#include "job/kind.h"
+
+namespace partforge::clickhouse {
+
+// The stages of one rewrite, in order: name, start, durations (clickhouse-parts §9), for progress,
+// metrics and logs.
+class StageClock {
+ public:
+  StageClock(std::string job, std::string part) : job_(std::move(job)), part_(std::move(part)) {}
+  void Begin(const Context& ctx, std::string_view stage);
+  void End(const Context& ctx);
+  const std::string& stage() const { return stage_; }
+  const std::map<std::string, int64_t>& durations_ms() const { return durations_ms_; }
+
+ private:
+  const std::string job_, part_;
+  std::string stage_;
+  int64_t started_ms_ = 0;
+  std::map<std::string, int64_t> durations_ms_;
+};
+
+// One attempt at one source part. Made, run once, dropped. The engine's tables are dropped by
+// Finish whatever happened.
+class RewriteAttempt {
+ public:
+  RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines, ObjectStore& store,
+                 RewriteJobSpec job, RewriteTaskSpec part, const Task& task, std::string owner_job,
+                 std::string owner_task, TaskScope& scope);
+
+  Result<TaskResult> Run(const Context& ctx);
+  // Drops tables and scratch, best effort.
+  void CleanUp(const Context& ctx);
+
+ private:
+  Status CheckScratchSpace() const;
+  Status Fetch(const Context& ctx);
+  Status PrepareTables(const Context& ctx);
+  Status Attach(const Context& ctx);
+  Status Insert(const Context& ctx);
+  Status Merge(const Context& ctx);
+  Status Verify(const Context& ctx);
+  Result<std::vector<PartDirectory>> Freeze(const Context& ctx);
+  Status Upload(const Context& ctx, const std::vector<PartDirectory>& parts);
+  Status Report(const Context& ctx, double fraction, int64_t read_rows, int64_t written_rows);
+  Result<TaskResult> MakeResult() const;
+  Result<Engine*> engine(const Context& ctx) {
+    return engines_.Get(ctx, scope_.slot(), scope_.slot_path());
+  }
+
+  const RewriteSettings& settings_;
+  SlotEngines& engines_;
+  ObjectStore& store_;
+  const RewriteJobSpec job_;
+  const RewriteTaskSpec part_;
+  const Task& task_;
+  const std::string owner_job_, owner_task_;
+  TaskScope& scope_;
+  StageClock stages_;
+
+  Tuning tuning_;
+  LocalDdl source_ddl_, destination_ddl_;
+  FetchedSource source_;
+  std::unique_ptr<LocalTables> tables_;
+  std::string engine_version_;
+  InsertPlan plan_;
+  InsertOutcome inserted_;
+  int64_t visible_rows_ = 0;
+  PartitionMap after_insert_, produced_;
+  ArtifactMeta meta_;
+  MetaReference meta_reference_;
+  std::string finished_prefix_;
+};
+
+}  // namespace partforge::clickhouse

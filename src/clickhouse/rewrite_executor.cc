@@ -1,0 +1,98 @@
+#include "clickhouse/rewrite_executor.h"
+
+#include <fmt/format.h>
+
+#include "clickhouse/rewrite_attempt.h"
+#include "clickhouse/rewrite_job.h"
+#include "engine/clickhouse_codes.h"
+#include "job/failure.h"
+
+namespace partforge::clickhouse {
+
+namespace {
+
+constexpr int kDiskFull = 7007, kPoisonPart = 2139;
+constexpr int64_t kDiskBackoffMs = 30'000;
+
+// How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
+// before the bare code; a full disk and a lost engine hand the part back, an exhausted ladder does
+// not.
+Result<Settlement> SettleFailure(const Lease& lease, Status status) {
+  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost ||
+      status.code() == Code::kUnavailable)
+    return status;
+  Failure failure = FailureFrom(status);
+  if (status.explanation().pf_number == kDiskFull) {
+    failure.failure_class = FailureClass::kDisk;
+    return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
+  }
+  if (failure.code != 0) failure.failure_class = FailureClassOf(status);
+  if (status.code() == Code::kExhausted) failure.failure_class = FailureClass::kResource;
+  if (status.code() == Code::kCorruption && failure.code == 0)
+    failure.failure_class = FailureClass::kData;
+  if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
+  if (failure.failure_class == FailureClass::kTransient)
+    return std::move(status).As(Code::kUnavailable);
+  return FailedSettlement(lease, failure);
+}
+
+}  // namespace
+
+RewriteExecutor::RewriteExecutor(StateReader& state, StoreOfBucket store_of_bucket,
+                                 SlotEngines& engines, RewriteSettings settings)
+    : state_(state),
+      store_of_bucket_(std::move(store_of_bucket)),
+      engines_(engines),
+      settings_(std::move(settings)) {}
+
+Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lease,
+                                            TaskScope& scope) {
+  PF_CHECK(lease.tasks.size() == 1, "a rewrite works on one task");
+  const Task& task = lease.tasks.front();
+  PF_ASSIGN(const JobView view, state_.View(ctx, task.job));
+  PF_ASSIGN(RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
+  PF_ASSIGN(RewriteTaskSpec part, RewriteTaskSpec::FromJson(task.payload));
+  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, job.bucket));
+  const MetricLabels labels{
+      {"job_id", task.job},
+      {"source_table", job.source_database + "." + job.source_table},
+      {"destination_table", job.destination_database + "." + job.destination_table}};
+  ctx.metrics.Add("partforge_forges_started_total", labels);
+  const int64_t started_ms = MonotonicMs();
+
+  RewriteAttempt attempt(settings_, engines_, *store, std::move(job), part, task,
+                         task.source_job.empty() ? task.job : task.source_job,
+                         task.source_task.empty() ? task.id : task.source_task, scope);
+  Result<TaskResult> result = attempt.Run(ctx);
+  attempt.CleanUp(ctx);
+
+  const double seconds = static_cast<double>(MonotonicMs() - started_ms) / 1000.0;
+  MetricLabels timed = labels;
+  timed["result"] = result.ok() ? "completed" : "failed";
+  ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
+  ctx.metrics.Add(
+      result.ok() ? "partforge_forges_completed_total" : "partforge_forges_failed_total", labels);
+  if (!result.ok())
+    return std::move(result).status().With(
+        fmt::format("rewrite part {} ({})", part.part_name, task.id));
+  ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
+  ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));
+  ctx.metrics.Add("partforge_bytes_read_total", labels, static_cast<double>(result->bytes_in));
+  ctx.metrics.Add("partforge_bytes_written_total", labels, static_cast<double>(result->bytes_out));
+
+  Settlement settlement;
+  settlement.edits.push_back(TaskEdit{.id = task.id,
+                                      .from = TaskState::kInProgress,
+                                      .epoch = task.epoch,
+                                      .to = TaskState::kFinished,
+                                      .result = std::move(result).value(),
+                                      .superseded_by = {},
+                                      .payload = {},
+                                      .backoff_ms = 0,
+                                      .failure_class = {},
+                                      .failure_code = 0,
+                                      .error = {}});
+  return settlement;
+}
+
+}  // namespace partforge::clickhouse

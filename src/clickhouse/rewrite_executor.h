@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/context.h"
+#include "base/machine.h"
+#include "clickhouse/insert_tier.h"
+#include "clickhouse/local_tables.h"
+#include "clickhouse/rewrite_check.h"
+#include "clickhouse/slot_engines.h"
+#include "job/job_store.h"
+#include "job/kind.h"
+#include "store/object_store.h"
+
+namespace partforge::clickhouse {
+
+// The worker's flags that change how a part is rewritten (clickhouse-parts §8.4).
+struct RewriteSettings {
+  std::string compression_codec = "ZSTD(5)";
+  int64_t merge_runtime_ms_max = 300'000;
+  int64_t chunk_rows_min = 10'000'000;
+  bool is_chunk_rows_explicit = false;
+  std::optional<InsertTier> tier;
+  VerifyMode verify = VerifyMode::kCounts;
+  TtlPolicy ttl = TtlPolicy::kKeep;
+  MachineLimits limits;  // of the whole process; divided by `slots`
+  int64_t slots = 1;
+  int64_t memory_cap_bytes = 0;  // --memory; what all slots may use together
+  double free_space_fraction_min = 0.1;
+  int files_in_parallel = 8;
+};
+
+// Rewrites one uploaded source part with the slot's own engine and uploads the produced parts under
+// the attempt's prefix (clickhouse-parts §9). Safe for concurrent use by different slots; one
+// ObjectStore per bucket of the job is opened by `open_store`. A crash leaves objects under
+// <finished_key>.<epoch> that no row names, and scratch files.
+class RewriteExecutor final : public Executor {
+ public:
+  // The store that holds `bucket`; must outlive the executor.
+  using StoreOfBucket =
+      std::function<Result<ObjectStore*>(const Context&, const std::string& bucket)>;
+
+  RewriteExecutor(StateReader& state, StoreOfBucket store_of_bucket, SlotEngines& engines,
+                  RewriteSettings settings);
+
+  // One edit: IN_PROGRESS → FINISHED with a RewriteOutput. Failures: kExhausted (class disk when
+  // the scratch disk cannot hold the part, resource when memory is not enough), kCorruption for
+  // damaged or contradicting data, kInvalidArgument for SQL.
+  Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) override;
+
+ private:
+  StateReader& state_;
+  const StoreOfBucket store_of_bucket_;
+  SlotEngines& engines_;
+  const RewriteSettings settings_;
+};
+
+}  // namespace partforge::clickhouse

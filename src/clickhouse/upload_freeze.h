@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "clickhouse/freeze_scan.h"
+#include "clickhouse/rewrite_job.h"
+#include "engine/engine.h"
+#include "job/job_store.h"
+#include "store/object_store.h"
+
+namespace partforge::clickhouse {
+
+struct UploadFreezeRequest {
+  TableName source;
+  std::vector<std::string> freezes;
+  std::string destination_schema, insert_select;  // the two files, verbatim
+  std::string bucket, prefix = "partforge";
+  std::string job_id, job_name;  // job_id empty = drawn
+  int parts_in_parallel = 1, files_in_parallel = 8;
+  CoveredParts covered = CoveredParts::kRefuse;
+  bool allows_other_tables = false, allows_external_reads = false;
+};
+
+struct PlannedPart {
+  FrozenPart frozen;
+  std::string part_id, source_key, finished_key;
+};
+
+// What upload-freeze would do: pure but for reading; printed by --dry-run and `plan`.
+struct UploadPlan {
+  std::string job_id;
+  RewriteJobSpec job;
+  std::string schema_fingerprint;     // "sha256:…"
+  std::vector<PlannedPart> parts;     // in order of disk and path
+  std::vector<FrozenPart> skipped;    // covered by others
+  std::vector<std::string> removals;  // what the local tables leave out of the schemas, for people
+  int64_t rows = 0, size_bytes = 0;
+};
+
+// Reads the source's schema and freeze, validates the SQL in the local engine (clickhouse-parts
+// §8.2 steps 1–7). `source` is the server that holds the table, `local` the embedded engine.
+// Refusals: PF21xx, kRefused.
+Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
+                              const UploadFreezeRequest& request);
+
+struct UploadSummary {
+  std::string job_id;
+  int64_t parts = 0, size_bytes = 0, skipped = 0,
+          rows = 0;  // skipped: parts that were complete already
+};
+// Copies every part and registers its row, then seals the job (steps 8–9). Running it again with
+// the same job id resumes. A failure stops the rest; rows that are registered stay. Fault points:
+// clickhouse.job_created, clickhouse.part_registered, clickhouse.job_sealed.
+Result<UploadSummary> RunUpload(
+    const Context& ctx, JobStore& state, ObjectStore& store, const UploadFreezeRequest& request,
+    const UploadPlan& plan, const std::function<void(int64_t parts, int64_t bytes)>& on_progress);
+
+}  // namespace partforge::clickhouse

@@ -1,0 +1,123 @@
+#include "job/failure.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace partforge {
+namespace {
+
+constexpr size_t kErrorBytesMax = 4'096;  // of the text kept with a task
+
+// The engine's number in "…: Code: 241. DB::Exception: …"; 0 when there is none.
+int64_t EngineCode(std::string_view message) {
+  constexpr std::string_view kMark = "Code: ";
+  const size_t at = message.find(kMark);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = message.substr(at + kMark.size());
+  int64_t code = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), code);
+  const bool is_number = error == std::errc() && end != rest.data() + rest.size() && *end == '.';
+  return is_number && code > 0 ? code : 0;
+}
+
+FailureClass ClassOf(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+      return FailureClass::kSql;
+    case Code::kNotFound:
+      return FailureClass::kData;
+    case Code::kAlreadyExists:
+      return FailureClass::kDoubt;
+    case Code::kRefused:
+      return FailureClass::kEnv;
+    case Code::kConflict:
+      return FailureClass::kConflict;
+    case Code::kLeaseLost:
+      return FailureClass::kTransient;
+    case Code::kUnavailable:
+      return FailureClass::kTransient;
+    case Code::kExhausted:
+      return FailureClass::kResource;
+    case Code::kCorruption:
+      return FailureClass::kData;
+    case Code::kUnknownOutcome:
+      return FailureClass::kDoubt;
+    case Code::kCancelled:
+      return FailureClass::kTransient;
+    case Code::kInternal:
+      return FailureClass::kInternal;
+  }
+  return FailureClass::kInternal;
+}
+
+TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = task.state;
+  edit.epoch = task.epoch;
+  edit.to = to;
+  if (failure == nullptr) return edit;
+  edit.failure_class = FailureClassName(failure->failure_class);
+  edit.failure_code = failure->code;
+  edit.error = failure->status.message().substr(0, kErrorBytesMax);
+  return edit;
+}
+
+bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
+  if (attempts_max <= 0) return false;
+  return std::any_of(lease.tasks.begin(), lease.tasks.end(),
+                     [&](const Task& task) { return task.attempts >= attempts_max; });
+}
+
+}  // namespace
+
+Failure FailureFrom(const Status& status) {
+  return Failure{.failure_class = ClassOf(status.code()),
+                 .code = EngineCode(status.message()),
+                 .status = status};
+}
+
+Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms) {
+  Settlement settlement;
+  for (const Task& task : lease.tasks) {
+    const TaskState to =
+        task.state == TaskState::kCompacting ? TaskState::kCompactReady : TaskState::kReady;
+    settlement.edits.push_back(EndOf(task, to, failure));
+    settlement.edits.back().backoff_ms = backoff_ms;
+  }
+  return settlement;
+}
+
+Settlement FailedSettlement(const Lease& lease, const Failure& failure) {
+  Settlement settlement;
+  for (const Task& task : lease.tasks) {
+    settlement.edits.push_back(EndOf(task, TaskState::kFailed, &failure));
+  }
+  return settlement;
+}
+
+Settlement SettlementFor(const Lease& lease, const Status& status, const FailureRules& rules) {
+  const Failure failure = FailureFrom(status);
+  switch (status.code()) {
+    case Code::kLeaseLost:
+      return ReleasedSettlement(lease, nullptr, 0);
+    case Code::kCancelled:
+      if (rules.is_stopping) return ReleasedSettlement(lease, nullptr, 0);
+      break;  // nobody of ours cancelled it: the engine did, which may pass
+    case Code::kUnavailable:
+    case Code::kExhausted:
+      break;
+    default:
+      return FailedSettlement(lease, failure);
+  }
+  if (rules.is_stopping) return ReleasedSettlement(lease, &failure, 0);
+  if (IsOutOfAttempts(lease, rules.attempts_max)) return FailedSettlement(lease, failure);
+  return ReleasedSettlement(lease, &failure, rules.backoff_ms);
+}
+
+bool HasFailed(const Settlement& settlement) {
+  return std::any_of(settlement.edits.begin(), settlement.edits.end(),
+                     [](const TaskEdit& edit) { return edit.to == TaskState::kFailed; });
+}
+
+}  // namespace partforge

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/failure_class.h"
+#include "job/task.h"
+
+namespace partforge {
+
+// What is known about a failure. An executor that knows more than the Code says fills the class
+// itself and answers with FailedSettlement or ReleasedSettlement instead of the bare Status.
+struct Failure {
+  FailureClass failure_class = FailureClass::kInternal;
+  int64_t code = 0;  // the engine's error number; 0 = none
+  Status status;     // not OK
+};
+// The class that the Code stands for; the number is taken from "Code: N." in the message. Requires
+// !status.ok().
+Failure FailureFrom(const Status& status);
+
+// Every task of the lease goes back where it was claimed from (READY, or COMPACT_READY for a batch)
+// and is not taken again for `backoff_ms`. `failure` may be null: handed back without a reason.
+Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms);
+// Every task of the lease becomes FAILED.
+Settlement FailedSettlement(const Lease& lease, const Failure& failure);
+
+struct FailureRules {
+  int64_t backoff_ms = 0;  // of releases for a reason
+  int64_t attempts_max =
+      0;  // a task that had so many attempts is FAILED instead of released; 0 = no limit
+  bool is_stopping = false;  // the worker shuts down or the lease ran out: hand back at once
+};
+// Turns what Execute failed with into the end of the lease: kLeaseLost and kCancelled release,
+// kUnavailable and kExhausted release with the back-off, all else is FAILED. Pure.
+Settlement SettlementFor(const Lease& lease, const Status& status, const FailureRules& rules);
+
+// True when any edit ends its task as FAILED.
+bool HasFailed(const Settlement& settlement);
+
+}  // namespace partforge

@@ -1,0 +1,101 @@
+#include "job/work_claimer.h"
+
+#include <algorithm>
+
+#include "job/failure.h"
+
+namespace partforge {
+
+Result<std::vector<ClaimedWork>> WorkClaimer::Claim(const Context& ctx, int64_t leases_max) {
+  if (options_.role != WorkerRole::kBatches) {
+    PF_ASSIGN(auto claimed, ClaimTasks(ctx, leases_max));
+    if (!claimed.empty()) return claimed;
+  }
+  std::vector<ClaimedWork> claimed;
+  if (options_.role == WorkerRole::kTasks) return claimed;
+  PF_ASSIGN(auto batch, ClaimBatch(ctx));
+  if (batch.has_value()) claimed.push_back(std::move(*batch));
+  return claimed;
+}
+
+Result<std::vector<ClaimedWork>> WorkClaimer::ClaimTasks(const Context& ctx, int64_t leases_max) {
+  ClaimRequest request;
+  request.worker = options_.worker;
+  request.lease_ms = keeper_.lease_ms();
+  request.only = options_.only;
+  request.tasks_max = leases_max;
+  for (const std::string& name : kinds_.Names()) {
+    PF_ASSIGN(const JobKind kind, kinds_.Find(name));
+    if (kind.executor != nullptr) request.kinds.push_back(name);
+  }
+  std::vector<ClaimedWork> claimed;
+  if (request.kinds.empty()) return claimed;
+  PF_ASSIGN(request.size_bytes_max, SizeMax(ctx));
+  const int64_t asked_at_ms = ctx.clock.NowMs();
+  PF_ASSIGN(const auto leases, store_.Claim(ctx, request));
+  if (!leases.empty()) PF_FAULT(ctx, "job.claimed");
+  for (const Lease& lease : leases) {
+    PF_ASSIGN(const JobKind kind, kinds_.Find(lease.tasks.front().kind));
+    claimed.push_back({.held = keeper_.Add(lease, asked_at_ms), .executor = kind.executor});
+  }
+  return claimed;
+}
+
+Result<std::optional<ClaimedWork>> WorkClaimer::ClaimBatch(const Context& ctx) {
+  PF_ASSIGN(const auto jobs, OpenJobsAmong(ctx, store_, options_.only));
+  PF_ASSIGN(const int64_t size_max, SizeMax(ctx));
+  for (const JobSpec& job : jobs) {
+    const auto kind = kinds_.Find(job.kind);
+    if (!kind.ok() || kind->batch_executor == nullptr || kind->planner == nullptr) continue;
+    BatchRequest request;
+    request.job = job.id;
+    request.worker = options_.worker;
+    request.lease_ms = keeper_.lease_ms();
+    request.bytes_max = std::min(options_.batch_bytes_max, size_max);
+    request.tasks_max = options_.batch_tasks_max;
+    Planner* planner = kind->planner;
+    const int64_t asked_at_ms = ctx.clock.NowMs();
+    PF_ASSIGN(const auto lease,
+              store_.ClaimBatch(ctx, request, [planner](const Candidates& candidates) {
+                return planner->Choose(candidates);
+              }));
+    if (!lease.has_value()) continue;
+    PF_FAULT(ctx, "job.claimed_batch");
+    return std::optional(
+        ClaimedWork{.held = keeper_.Add(*lease, asked_at_ms), .executor = kind->batch_executor});
+  }
+  return std::optional<ClaimedWork>();
+}
+
+Result<int64_t> WorkClaimer::SizeMax(const Context& ctx) const {
+  const int64_t learned = size_limit_bytes_;
+  if (!options_.size_bytes_max) return learned;
+  PF_ASSIGN(const int64_t admitted, options_.size_bytes_max(ctx));
+  return std::min(learned, admitted);
+}
+
+void WorkClaimer::Learn(const Lease& lease, const Settlement& ended) {
+  const std::string_view disk = FailureClassName(FailureClass::kDisk);
+  const bool was_disk =
+      std::any_of(ended.edits.begin(), ended.edits.end(),
+                  [&](const TaskEdit& edit) { return edit.failure_class == disk; });
+  int64_t size_bytes = 0;
+  for (const Task& task : lease.tasks) size_bytes += task.size_bytes;
+  if (was_disk) {
+    size_limit_bytes_ = std::max<int64_t>(1, size_bytes / 2);
+  } else if (!HasFailed(ended) && size_limit_bytes_ != INT64_MAX) {
+    size_limit_bytes_ = INT64_MAX;
+  }
+}
+
+Result<std::vector<JobSpec>> OpenJobsAmong(const Context& ctx, StateReader& reader,
+                                           const std::vector<JobId>& only) {
+  PF_ASSIGN(auto jobs, reader.OpenJobs(ctx));
+  if (only.empty()) return jobs;
+  std::erase_if(jobs, [&](const JobSpec& job) {
+    return std::find(only.begin(), only.end(), job.id) == only.end();
+  });
+  return jobs;
+}
+
+}  // namespace partforge
