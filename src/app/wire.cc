@@ -58,7 +58,9 @@ Result<double> ParseShare(const std::string& text) {
 
 }  // namespace
 
-Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use) {
+namespace {
+
+Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse use) {
   const std::string state_url = input.options.String("state-url"),
                     postgres_url = input.options.String("postgres-url");
   if (!state_url.empty() && !postgres_url.empty()) {
@@ -73,8 +75,22 @@ Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, Schema
   options.url = state_url.empty() ? postgres_url : state_url;
   options.schema = input.options.String("state-schema");
   options.use = use;
-  if (options.url.empty()) PF_ASSIGN(options.url, DefaultStateUrl(input));
+  if (options.url.empty()) {
+    PF_ASSIGN(options.url, DefaultStateUrl(input));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, use));
   return OpenJobStore(input.ctx, options);
+}
+
+Result<int64_t> Migrate(const CommandInput& input) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, SchemaUse::kMigrate));
+  return MigrateStateStore(input.ctx, options);
 }
 
 Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {

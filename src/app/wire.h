@@ -24,6 +24,9 @@ namespace partforge::app {
 // user.
 Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use);
 
+// Applies pending migrations to that store; how many.
+Result<int64_t> Migrate(const CommandInput& input);
+
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
  public:
