@@ -81,7 +81,7 @@ struct EngineNames {
 struct DdlOptions {
   bool keep_ttl = true;  // destination only: --ttl=keep keeps the text either way; merges decide
   bool has_encryption_keys = false;  // --encryption-config given: AES_* codecs are allowed
-  EngineNames engine;
+  EngineNames engine = {};
 };
 
 // A statement made fit for the local engine, and everything that was taken out of it, in words

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "store/local_path.h"
 
 namespace partforge {
 namespace {
@@ -20,6 +21,7 @@ constexpr int kDepthMax = 256;              // folders inside folders
 constexpr size_t kRememberNamesMin = 4096;  // smaller folders are read again
 constexpr int64_t kSettledMs =
     2000;  // file times tick coarsely: a younger folder may change unseen
+constexpr int64_t kRememberBytesMax = 64 << 20;
 constexpr int64_t kGrantStepBytes = 1 << 20;
 
 struct CloseDirectory {
@@ -43,11 +45,30 @@ bool IsDotName(std::string_view name) {
   return name == "." || name == "..";
 }
 
+// The folder `folder` ("" or "a/b/") below the root; a closed descriptor when it is absent or no
+// folder.
+Result<UniqueFd> OpenFolder(int root_fd, const std::string& folder) {
+  if (folder.empty()) {
+    UniqueFd fd(openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd.is_open()) return ErrnoStatus(errno, "list the root of a local store");
+    return fd;
+  }
+  const std::string path = folder.substr(0, folder.size() - 1);
+  if (!CheckObjectKey(path).ok()) return UniqueFd();  // no object can lie there
+  Result<UniqueFd> fd = OpenBeneath(root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!fd.ok() && IsAbsence(root_fd, folder, fd.status())) return UniqueFd();
+  return fd;
+}
+
 }  // namespace
 
 std::string_view FolderNames::name(size_t index) const {
   const Entry& entry = entries_[index];
   return std::string_view(text_).substr(entry.offset, entry.length);
+}
+
+int64_t FolderNames::size_bytes() const {
+  return static_cast<int64_t>(text_.size() + entries_.size() * sizeof(Entry));
 }
 
 size_t FolderNames::LowerBound(std::string_view name) const {
@@ -58,7 +79,8 @@ size_t FolderNames::LowerBound(std::string_view name) const {
   return static_cast<size_t>(it - entries_.begin());
 }
 
-Result<std::shared_ptr<const FolderNames>> FolderNames::Read(const Context& ctx, int folder_fd) {
+Result<std::shared_ptr<const FolderNames>> FolderNames::Read(const Context& ctx, int folder_fd,
+                                                             std::vector<MemoryGrant>& grants) {
   UniqueFd own(fcntl(folder_fd, F_DUPFD_CLOEXEC, 0));
   if (!own.is_open()) return ErrnoStatus(errno, "list a folder");
   const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
@@ -82,13 +104,12 @@ Result<std::shared_ptr<const FolderNames>> FolderNames::Read(const Context& ctx,
     names->text_ += entry->d_name;
     if (type == EntryType::kFolder) names->text_ += '/';
     names->entries_.push_back({offset, static_cast<uint32_t>(names->text_.size() - offset)});
-    const auto used_bytes =
-        static_cast<int64_t>(names->text_.size() + names->entries_.size() * sizeof(Entry));
+
     // Twice the use: strings and vectors double when they grow.
-    while (granted_bytes < 2 * used_bytes - kGrantStepBytes) {
+    while (granted_bytes < 2 * names->size_bytes() - kGrantStepBytes) {
       PF_ASSIGN(MemoryGrant grant, ctx.memory.TryReserve(kGrantStepBytes));
       granted_bytes += kGrantStepBytes;
-      names->grants_.push_back(std::move(grant));
+      grants.push_back(std::move(grant));
     }
   }
   const std::string_view text = names->text_;
@@ -105,6 +126,7 @@ struct LocalListing::Walk {
   std::string_view after;  // empty = from the start; every key is greater than ""
   size_t objects_max = 0;
   ListPage page;
+  std::vector<MemoryGrant> grants;  // of the folders being walked
 
   // True when no key of the folder can belong to the page.
   bool LeavesOut(std::string_view folder_key) const {
@@ -126,6 +148,11 @@ Result<ListPage> LocalListing::List(const Context& ctx, int root_fd, std::string
   const size_t slash = prefix.rfind('/');
   const std::string start(slash == std::string_view::npos ? "" : prefix.substr(0, slash + 1));
   if (!start.starts_with(kReservedPrefix)) PF_TRY(WalkFolder(ctx, walk, start, 0));
+  if (!walk.is_full()) {
+    Remembered forgotten;  // its names are freed outside the lock
+    const std::lock_guard lock(mutex_);
+    std::swap(remembered_, forgotten);
+  }
   return std::move(walk.page);
 }
 
@@ -137,7 +164,7 @@ Status LocalListing::WalkFolder(const Context& ctx, Walk& walk, const std::strin
     return Status(Code::kRefused,
                   fmt::format("folders are nested deeper than {}: {}", kDepthMax, folder));
   }
-  PF_ASSIGN(const std::shared_ptr<const FolderNames> names, Names(ctx, walk.root_fd, folder));
+  PF_ASSIGN(const std::shared_ptr<const FolderNames> names, Names(ctx, walk, folder));
   if (names == nullptr) return {};
   size_t index = 0;
   if (walk.after.starts_with(folder)) {
@@ -180,50 +207,32 @@ Status LocalListing::WalkFolder(const Context& ctx, Walk& walk, const std::strin
   return {};
 }
 
-Result<std::shared_ptr<const FolderNames>> LocalListing::Names(const Context& ctx, int root_fd,
+Result<std::shared_ptr<const FolderNames>> LocalListing::Names(const Context& ctx, Walk& walk,
                                                                const std::string& folder) {
-  const std::string path = folder.empty() ? std::string(".") : folder.substr(0, folder.size() - 1);
-  UniqueFd fd;
-  if (folder.empty()) {
-    fd = UniqueFd(openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd.is_open()) return ErrnoStatus(errno, "list the root of a local store");
-  } else {
-    // Not a folder of ours, or gone: nothing to list there.
-    if (!CheckObjectKey(path).ok()) return std::shared_ptr<const FolderNames>();
-    Result<UniqueFd> opened = OpenBeneath(root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!opened.ok()) {
-      const Code code = opened.status().code();
-      struct stat info {};
-      const bool is_absent = code == Code::kNotFound ||
-                             (code == Code::kInternal &&
-                              fstatat(root_fd, path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) ||
-                             (code == Code::kInternal && !S_ISDIR(info.st_mode));
-      if (is_absent) return std::shared_ptr<const FolderNames>();
-      return std::move(opened).status().With("list " + folder);
-    }
-    fd = std::move(opened).value();
-  }
-
+  PF_ASSIGN(const UniqueFd fd, OpenFolder(walk.root_fd, folder));
+  if (!fd.is_open()) return std::shared_ptr<const FolderNames>();
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat " + path);
-  const int64_t modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-  const auto is_same = [&](const Remembered& known) {
-    return known.names != nullptr && known.folder == folder && known.device == info.st_dev &&
-           known.inode == info.st_ino && known.modified_ns == modified_ns;
-  };
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat folder " + folder);
+  Remembered fresh{
+      .folder = folder,
+      .device = info.st_dev,
+      .inode = info.st_ino,
+      .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec,
+      .names = nullptr};
   {
     const std::lock_guard lock(mutex_);
-    if (is_same(remembered_)) return remembered_.names;
+    if (remembered_.names != nullptr && remembered_.folder == fresh.folder &&
+        remembered_.device == fresh.device && remembered_.inode == fresh.inode &&
+        remembered_.modified_ns == fresh.modified_ns) {
+      return remembered_.names;
+    }
   }
-  // Taken before the names are read: a change during the reading shows in the time.
-  const bool is_settled = ctx.clock.NowMs() - modified_ns / 1'000'000 > kSettledMs;
-  PF_ASSIGN(std::shared_ptr<const FolderNames> names, FolderNames::Read(ctx, fd.get()));
-  if (is_settled && names->size() >= kRememberNamesMin) {
-    Remembered fresh{.folder = folder,
-                     .device = info.st_dev,
-                     .inode = info.st_ino,
-                     .modified_ns = modified_ns,
-                     .names = names};
+  // The time was taken before the names: a change during the reading shows in it.
+  const bool is_settled = ctx.clock.NowMs() - fresh.modified_ns / 1'000'000 > kSettledMs;
+  PF_ASSIGN(fresh.names, FolderNames::Read(ctx, fd.get(), walk.grants));
+  std::shared_ptr<const FolderNames> names = fresh.names;
+  if (is_settled && names->size() >= kRememberNamesMin &&
+      names->size_bytes() <= kRememberBytesMax) {
     const std::lock_guard lock(mutex_);
     std::swap(remembered_, fresh);
   }

@@ -19,11 +19,13 @@ class FolderNames {
  public:
   // Reads the folder open at `folder_fd`. Neither files nor folders: links, devices and the like
   // are left out. kExhausted when the names do not fit into ctx.memory.
-  static Result<std::shared_ptr<const FolderNames>> Read(const Context& ctx, int folder_fd);
+  static Result<std::shared_ptr<const FolderNames>> Read(const Context& ctx, int folder_fd,
+                                                         std::vector<MemoryGrant>& grants);
 
   size_t size() const { return entries_.size(); }
   // "name" of a file, "name/" of a folder.
   std::string_view name(size_t index) const;
+  int64_t size_bytes() const;
   // Index of the first name that is not less than `name`.
   size_t LowerBound(std::string_view name) const;
 
@@ -34,7 +36,6 @@ class FolderNames {
   };
   std::string text_;
   std::vector<Entry> entries_;
-  std::vector<MemoryGrant> grants_;
 };
 
 // Lists a folder tree page by page in the order of full keys. Keeps the names of the last large
@@ -57,7 +58,7 @@ class LocalListing {
 
   Status WalkFolder(const Context& ctx, Walk& walk, const std::string& folder, int depth);
   // Empty when the folder is gone.
-  Result<std::shared_ptr<const FolderNames>> Names(const Context& ctx, int root_fd,
+  Result<std::shared_ptr<const FolderNames>> Names(const Context& ctx, Walk& walk,
                                                    const std::string& folder);
 
   std::mutex mutex_;

@@ -98,7 +98,7 @@ Status CheckKeyPrefix(std::string_view prefix) {
   return {};
 }
 
-Result<int64_t> ObjectStore::SweepLeftovers(const Context&, int64_t) {
+Result<int64_t> ObjectStore::SweepLeftovers(const Context&, std::string_view, int64_t) {
   return 0;
 }
 

@@ -73,13 +73,14 @@ class ObjectStore {
   // Keys that start with `prefix` and are greater than `after`, at most about a thousand.
   virtual Result<ListPage> List(const Context& ctx, std::string_view prefix,
                                 std::optional<std::string> after) = 0;
-  // Hard link or server-side copy; overwrites `to`.
+  // Hard link or server-side copy; overwrites `to`. A hard link keeps the time of `from`.
   virtual Status Link(const Context& ctx, std::string_view from, std::string_view to) = 0;
   // Absent counts as deleted. Goes on after a failure and reports the first.
   virtual Status Delete(const Context& ctx, std::span<const std::string> keys) = 0;
-  // Removes what dead writers left behind and no List shows (temporary files, open multipart
-  // uploads), when it has not changed for `age_ms_min`. Returns how many were removed.
-  virtual Result<int64_t> SweepLeftovers(const Context& ctx, int64_t age_ms_min);
+  // Removes what dead writers left behind and no List shows (temporary files, multipart uploads of
+  // keys that start with `prefix`), when it has not changed for `age_ms_min`. Returns how many.
+  virtual Result<int64_t> SweepLeftovers(const Context& ctx, std::string_view prefix,
+                                         int64_t age_ms_min);
 };
 
 // Whole object in memory; kInvalidArgument above `size_bytes_max`.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/context.h"
+#include "store/aws_config.h"
 #include "store/object_store.h"
 
 namespace partforge {
@@ -22,6 +23,10 @@ struct StoreSettings {
   // instance).
   std::string access_key;
   Secret secret_key, session_token;
+  std::string ca_file;  // "" = AWS_CA_BUNDLE, else the system's
+  bool allows_insecure_tls = false;
+  // How to ask for an environment variable; empty = none is set. Only app reads the environment.
+  EnvironmentLookup environment;
   bool allow_http = false;  // plain http to a host that is not loopback
 };
 // kInvalidArgument on settings that make no sense. Opens no connection for S3.
