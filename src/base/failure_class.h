@@ -5,7 +5,8 @@
 
 namespace partforge {
 
-// Why a work item failed and what follows from it (clickhouse-parts §15, "Class decides"; column `failure_class`).
+// Why a work item failed and what follows from it (clickhouse-parts §15, "Class decides"; column
+// `failure_class`).
 enum class FailureClass : uint8_t {
   kResource,   // memory, threads: smaller, then again
   kTransient,  // a backend did not answer: the same again, with back-off

@@ -314,7 +314,7 @@ std::string FormatDurationMs(int64_t ms) {
                                       ? std::numeric_limits<int64_t>::max()
                                       : -ms);
   if (ms < 1000) return fmt::format("{} ms", ms);
-  const int64_t tenths = (ms + 50) / 100;
+  const int64_t tenths = ms / 100 + (ms % 100 >= 50 ? 1 : 0);
   if (tenths < 600) return fmt::format("{}.{} s", tenths / 10, tenths % 10);
   const int64_t seconds = ms / 1000 + (ms % 1000 >= 500 ? 1 : 0);
   if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);

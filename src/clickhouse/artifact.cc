@@ -37,8 +37,9 @@ Result<ArtifactPart> ReadPartJson(const JsonDoc& doc) {
   PF_ASSIGN(part.hash_of_all_files, reader.String("hash_of_all_files"));
   PF_TRY(reader.Finish());
   // The name becomes a key and a directory: it must be one before anybody uses it.
-  PF_ASSIGN(const PartName name, ParsePartName(part.name));
-  if (name.partition_id != part.partition_id) {
+  const Result<PartName> name = ParsePartName(part.name);
+  if (!name.ok()) return Status(name.status()).As(Code::kCorruption).With("artifact: parts");
+  if (name->partition_id != part.partition_id) {
     return Status(Code::kCorruption, fmt::format("artifact: part {} is said to be of partition {}",
                                                  part.name, part.partition_id));
   }

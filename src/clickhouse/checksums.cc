@@ -284,23 +284,18 @@ int64_t PartChecksums::total_size_bytes() const {
   return total;
 }
 
-std::string PartChecksums::HashOfAllFiles() const {
-  SipHash128 hash;  // MinimalisticDataPartChecksums::computeTotalChecksums
+Hash128 PartChecksums::TotalChecksum() const {
+  SipHash128 hash;  // MergeTreeDataPartChecksums::getTotalChecksumUInt128
   for (const FileChecksum& file : files) {
     hash.Update(static_cast<uint64_t>(file.name.size()));
     hash.Update(file.name);
     hash.Update(file.hash);
   }
-  return hash.Finish().ToHex();
+  return hash.Finish();
 }
 
-Hash128 PartChecksums::TotalChecksum() const {
-  SipHash128 hash;  // MergeTreeDataPartChecksums::getTotalChecksumUInt128
-  for (const FileChecksum& file : files) {
-    hash.Update(file.name);
-    hash.Update(file.hash);
-  }
-  return hash.Finish();
+std::string PartChecksums::HashOfAllFiles() const {
+  return TotalChecksum().ToHex();
 }
 
 Result<PartChecksums> ParseChecksums(std::string_view bytes) {

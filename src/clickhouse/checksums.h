@@ -15,12 +15,12 @@ inline constexpr std::string_view kChecksumsFile = "checksums.txt";
 // One entry of checksums.txt. A name that ends in ".proj" is a projection's directory: size = Σ
 // sizes of the files its own checksums.txt lists, hash = their TotalChecksum.
 struct FileChecksum {
-  std::string name;
+  std::string name = {};
   int64_t size_bytes = 0;
-  Hash128 hash;  // MergeTree's file hash: CityHash128Stream of the file
+  Hash128 hash = {};  // MergeTree's file hash: CityHash128Stream of the file
   bool is_compressed = false;
   int64_t uncompressed_size_bytes = 0;  // only when is_compressed
-  Hash128 uncompressed_hash;            // only when is_compressed
+  Hash128 uncompressed_hash = {};       // only when is_compressed
   bool operator==(const FileChecksum&) const = default;
 };
 
@@ -30,10 +30,10 @@ struct PartChecksums {
 
   const FileChecksum* Find(std::string_view name) const;
   int64_t total_size_bytes() const;
-  // The column `hash_of_all_files` of system.parts (32 hex digits).
-  std::string HashOfAllFiles() const;
-  // What the entry of a projection in its parent's checksums.txt carries.
+  // Over names and hashes: what the entry of a projection in its parent's checksums.txt carries.
   Hash128 TotalChecksum() const;
+  // The same as 32 hex digits: the column `hash_of_all_files` of system.parts.
+  std::string HashOfAllFiles() const;
   bool operator==(const PartChecksums&) const = default;
 };
 

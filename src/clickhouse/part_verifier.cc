@@ -39,6 +39,11 @@ Status Missing(std::string_view what, std::string_view file) {
       .Explain(2140, std::string(what), "the copy is incomplete; make it again");
 }
 
+Status Empty(std::string_view what, std::string_view file) {
+  return Status(Code::kCorruption, fmt::format("file of the part is empty: {}", file))
+      .Explain(2140, std::string(what), "the copy is incomplete; make it again");
+}
+
 // Compares the files directly below `prefix` ("" or "p.proj/") with what its checksums.txt lists.
 Status CompareLevel(std::string_view what, const std::string& prefix, const SeenFiles& seen,
                     const PartChecksums& listed) {
@@ -47,6 +52,7 @@ Status CompareLevel(std::string_view what, const std::string& prefix, const Seen
     const std::string path = prefix + file.name;
     const auto found = seen.find(path);
     if (found == seen.end()) return Missing(what, path);
+    if (found->second.size_bytes == 0 && file.size_bytes > 0) return Empty(what, path);
     if (found->second.size_bytes != file.size_bytes) {
       return Differs(what, path,
                      fmt::format("{} has {} bytes by checksums.txt, found {}", path,

@@ -18,13 +18,13 @@ namespace partforge::clickhouse {
 using BucketResolver = std::function<Result<ObjectStore*>(const Context&, std::string_view bucket)>;
 
 struct FetchSourceRequest {
-  std::string source_key;
-  ManifestOwner owner;              // checked against the manifest
-  std::filesystem::path directory;  // made by the fetch; must not exist
+  std::string source_key = {};
+  ManifestOwner owner = {};              // checked against the manifest
+  std::filesystem::path directory = {};  // made by the fetch; must not exist
   VerifyLevel verify =
       VerifyLevel::kSizes;  // against checksums.txt; sizes and sha256 of the manifest always
   int threads = 1;
-  BucketResolver buckets;
+  BucketResolver buckets = {};
 };
 
 struct FetchedSource {

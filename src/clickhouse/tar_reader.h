@@ -37,6 +37,11 @@ class TarParser {
   explicit TarParser(TarVisitor& visitor);
   ~TarParser();
   Status Feed(const Context& ctx, std::span<const std::byte> bytes);
+  // Bytes of the archive that Feed need not see: what is left of the current file's content and its
+  // padding. Calls OnFileEnd. 0 outside of a file.
+  Result<int64_t> SkipContent(const Context& ctx);
+  // Bytes of the archive consumed or skipped so far.
+  int64_t position() const;
   // After the last byte: kCorruption when the archive ends inside an entry or lacks its end mark.
   Status Finish(const Context& ctx);
 
@@ -64,7 +69,7 @@ struct ExtractedPart {
 };
 
 struct ExtractOptions {
-  std::string part_name;  // every entry must lie below this directory, which is stripped
+  std::string part_name = {};  // every entry must lie below this directory, which is stripped
   VerifyLevel verify = VerifyLevel::kContent;
   int threads = 1;         // of the plan form
   bool is_synced = false;  // fsync every file and directory

@@ -14,7 +14,7 @@
 namespace partforge::clickhouse {
 
 struct TarEntry {
-  std::string path;  // '/'-separated; a directory's without its final '/'
+  std::string path = {};  // '/'-separated; a directory's without its final '/'
   int64_t size_bytes = 0;
   bool is_directory = false;
   bool operator==(const TarEntry&) const = default;
@@ -37,8 +37,7 @@ using TarContent = std::function<Status(const Context&, const TarEntry&, const T
 // equal bytes: mtime 0, uid and gid 0, empty names, modes 0644 and 0755 (clickhouse-parts §5.1).
 // Does not close the sink. kCorruption when the content is not of the stated size.
 Result<TarDigest> WriteTar(const Context& ctx, std::span<const TarEntry> entries,
-                           const TarContent& content,
-                           const std::function<Status(std::span<const std::byte>)>& write);
+                           const TarContent& content, const TarEmit& write);
 
 // The entries of a part's archive: "<part_name>" and everything below `directory`, in lexical walk
 // order. kRefused on anything that is neither a regular file nor a directory.

@@ -67,17 +67,16 @@ class Lexer {
  public:
   explicit Lexer(std::string_view sql) : sql_(sql) {}
 
-  Result<std::vector<SqlToken>> Run() {
-    std::vector<SqlToken> tokens;
-    while (true) {
-      PF_TRY(SkipBlank());
-      if (at_ >= sql_.size()) return tokens;
-      const size_t begin = at_;
-      const SqlPlace place = Place(begin);
-      PF_ASSIGN(const SqlTokenKind kind, Next(tokens));
-      tokens.push_back(
-          {.kind = kind, .text = sql_.substr(begin, at_ - begin), .offset = begin, .place = place});
-    }
+  // The next token, empty at the end.
+  Result<std::optional<SqlToken>> Next() {
+    PF_TRY(SkipBlank());
+    if (at_ >= sql_.size()) return std::optional<SqlToken>();
+    const size_t begin = at_;
+    const SqlPlace place = Place(begin);
+    PF_ASSIGN(const SqlTokenKind kind, Cut());
+    before_ = SqlToken{
+        .kind = kind, .text = sql_.substr(begin, at_ - begin), .offset = begin, .place = place};
+    return before_;
   }
 
  private:
@@ -134,7 +133,7 @@ class Lexer {
     return NeverEnds("a comment", begin);
   }
 
-  Result<SqlTokenKind> Next(const std::vector<SqlToken>& before) {
+  Result<SqlTokenKind> Cut() {
     const char c = Peek();
     if (c == '\'') return Quoted(SqlTokenKind::kString, "a string");
     if (c == '`' || c == '"') return Quoted(SqlTokenKind::kQuotedName, "a quoted name");
@@ -147,10 +146,8 @@ class Lexer {
     }
     // After a name and a dot a digit is a tuple element or a name such as t.1: the engine's lexer
     // takes digits only.
-    const bool follows_dot =
-        !before.empty() && before.back().IsSymbol(".") && before.back().end() == at_;
-    if (IsDigit(c) || (c == '.' && IsDigit(Peek(1)) && !EndsOperand(before)))
-      return Number(follows_dot);
+    const bool follows_dot = before_ && before_->IsSymbol(".") && before_->end() == at_;
+    if (IsDigit(c) || (c == '.' && IsDigit(Peek(1)) && !EndsOperand())) return Number(follows_dot);
     if (IsWordChar(c) || c == '$') {
       while (IsWordChar(Peek()) || Peek() == '$') ++at_;
       return SqlTokenKind::kWord;
@@ -158,10 +155,9 @@ class Lexer {
     return Symbol();
   }
 
-  bool EndsOperand(const std::vector<SqlToken>& before) const {
-    if (before.empty() || before.back().end() != at_) return false;
-    const SqlToken& last = before.back();
-    return last.kind != SqlTokenKind::kSymbol || last.text == ")" || last.text == "]";
+  bool EndsOperand() const {
+    if (!before_ || before_->end() != at_) return false;
+    return before_->kind != SqlTokenKind::kSymbol || before_->text == ")" || before_->text == "]";
   }
 
   Result<SqlTokenKind> Quoted(SqlTokenKind kind, std::string_view what) {
@@ -243,6 +239,7 @@ class Lexer {
 
   const std::string_view sql_;
   size_t at_ = 0;
+  std::optional<SqlToken> before_;
   size_t counted_ = 0, line_begin_ = 0;
   int64_t line_ = 1;
 };
@@ -300,6 +297,87 @@ Result<std::string> Unescape(std::string_view body, size_t& at) {
   }
 }
 
+// Reads the head of an INSERT token by token, never looking behind FORMAT x or VALUES.
+class InsertHeadReader {
+ public:
+  explicit InsertHeadReader(std::string_view text) : text_(text), lexer_(text) { Step(); }
+
+  std::optional<InsertHead> Read() {
+    if (!Takes("INSERT") || !Takes("INTO")) return std::nullopt;
+    Takes("TABLE");
+    if (!token_ || !token_->IsName() || token_->IsWord("FUNCTION")) return std::nullopt;
+    Step();
+    if (token_ && token_->IsSymbol(".")) {
+      Step();
+      if (!token_ || !token_->IsName()) return std::nullopt;
+      Step();
+    }
+    if (token_ && token_->IsSymbol("(") && !SkipBrackets()) return std::nullopt;
+    if (token_ && token_->IsWord("SETTINGS") && !SkipSettings()) return std::nullopt;
+    if (is_broken_) return std::nullopt;
+    return End();
+  }
+
+ private:
+  void Step() {
+    if (token_) end_ = token_->end();
+    auto next = lexer_.Next();
+    is_broken_ = is_broken_ || !next.ok();
+    token_ = next.ok() ? *next : std::nullopt;
+  }
+  bool Takes(std::string_view word) {
+    const bool is_it = token_ && token_->IsWord(word);
+    if (is_it) Step();
+    return is_it;
+  }
+  // False for the bracket of a SELECT, or one that does not close.
+  bool SkipBrackets() {
+    int64_t depth = 0;
+    for (; token_; Step()) {
+      if (token_->IsSymbol("(")) ++depth;
+      if (token_->IsSymbol(")") && --depth == 0) {
+        Step();
+        return true;
+      }
+      if (token_->IsWord("SELECT") || token_->IsWord("WITH")) return false;
+    }
+    return false;
+  }
+  bool SkipSettings() {
+    Step();
+    for (; token_; Step()) {
+      if (token_->IsWord("FORMAT") || token_->IsWord("VALUES")) return true;
+      if (token_->IsWord("SELECT") || token_->IsWord("WITH")) return false;
+    }
+    return true;
+  }
+
+  std::optional<InsertHead> End() {
+    InsertHead head{.head = text_.substr(0, end_), .format = "", .data_offset = text_.size()};
+    if (!token_ || token_->IsSymbol(";")) return head;
+    if (token_->IsWord("VALUES")) {
+      head.format = "Values";
+      head.data_offset = token_->end();
+      return head;
+    }
+    if (!Takes("FORMAT") || !token_ || token_->kind != SqlTokenKind::kWord) return std::nullopt;
+    head.format = token_->text;
+    size_t at = token_->end();
+    while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\f')) ++at;
+    if (at < text_.size() && text_[at] == ';') ++at;
+    if (at < text_.size() && text_[at] == '\r') ++at;
+    if (at < text_.size() && text_[at] == '\n') ++at;
+    head.data_offset = at;
+    return head;
+  }
+
+  const std::string_view text_;
+  Lexer lexer_;
+  std::optional<SqlToken> token_;
+  size_t end_ = 0;  // of the token before
+  bool is_broken_ = false;
+};
+
 }  // namespace
 
 std::string QuoteIdentifier(std::string_view name) {
@@ -345,7 +423,13 @@ Result<std::vector<SqlToken>> TokenizeSql(std::string_view sql) {
     return Status(Code::kInvalidArgument,
                   fmt::format("SQL text above {} bytes: {}", kSqlBytesMax, sql.size()));
   }
-  return Lexer(sql).Run();
+  std::vector<SqlToken> tokens;
+  Lexer lexer(sql);
+  while (true) {
+    PF_ASSIGN(const std::optional<SqlToken> token, lexer.Next());
+    if (!token) return tokens;
+    tokens.push_back(*token);
+  }
 }
 
 Result<std::string> TokenValue(const SqlToken& token) {
@@ -427,6 +511,10 @@ Result<std::vector<std::string_view>> SplitStatements(std::string_view sql) {
   }
   if (begin) statements.push_back(sql.substr(*begin, end - *begin));
   return statements;
+}
+
+std::optional<InsertHead> FindInsertHead(std::string_view text) {
+  return InsertHeadReader(text).Read();
 }
 
 SqlPlace PlaceAt(std::string_view sql, size_t offset) {

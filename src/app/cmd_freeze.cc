@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/option_groups.h"
+#include "app/wire.h"
+#include "clickhouse/source_checks.h"
+
+namespace partforge::app {
+namespace {
+
+Status Run(const CommandInput& input) {
+  PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
+  const clickhouse::TableName table{input.options.String("database"),
+                                    input.options.String("table")};
+  const std::string name = input.options.String("freeze");
+  PF_TRY(clickhouse::CheckSourceTable(
+      input.ctx, *server, table,
+      {.applies_patches = input.options.Bool("apply-patches"),
+       .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
+  if (!input.options.Bool("dry-run"))
+    PF_TRY(clickhouse::FreezeTable(input.ctx, *server, table, name));
+  input.out.Line(fmt::format("{} {} as {}",
+                             input.options.Bool("dry-run") ? "would freeze" : "frozen",
+                             table.ToString(), name));
+  input.out.Document("freeze", JsonDoc{{"table", table.ToString()},
+                                       {"freeze", name},
+                                       {"dry_run", input.options.Bool("dry-run")}});
+  return {};
+}
+
+}  // namespace
+
+Command FreezeCommand() {
+  return {{.name = "freeze",
+           .purpose = "Checks a source table and makes hard links of its parts (ALTER TABLE … "
+                      "FREEZE WITH NAME).",
+           .arguments = "",
+           .arguments_min = 0,
+           .arguments_max = 0,
+           .examples = {"partforge freeze --database=shop --table=orders --freeze=autumn_01"},
+           .options = Join(
+               {{{.name = "database", .help = "database of the source table", .is_required = true},
+                 {.name = "table", .help = "source table", .is_required = true},
+                 {.name = "freeze", .help = "name of the freeze", .is_required = true},
+                 {.name = "apply-patches",
+                  .type = OptionType::kBool,
+                  .default_text = "false",
+                  .help = "apply lightweight updates first"},
+                 {.name = "wait-mutations",
+                  .type = OptionType::kDuration,
+                  .default_text = "0",
+                  .help = "wait so long for unfinished mutations",
+                  .group = "Limits"},
+                 {.name = "dry-run",
+                  .type = OptionType::kBool,
+                  .default_text = "false",
+                  .help = "only check",
+                  .letter = 'n'}},
+                ServerOptions()}),
+           .related = {"upload-freeze", "rewrite"}},
+          Run};
+}
+
+}  // namespace partforge::app

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "app/command.h"
+
+namespace partforge::app {
+
+// One line on stderr, redrawn at most 5 times a second on a terminal; elsewhere one line at the
+// start, every 30 s or 10 %, and at the end (user-experience §4.2). Thread-safe; never fails.
+class ProgressLine {
+ public:
+  ProgressLine(const CommandInput& input, std::string verb);
+  ~ProgressLine();
+  // `fraction` in [0, 1]; `detail` is free text, e.g. "part 13/20 · 128.4 M rows".
+  void Show(double fraction, std::string_view detail);
+  // Takes the line away.
+  void Finish();
+
+ private:
+  void Draw(double fraction, std::string_view detail);
+
+  const CommandInput& input_;
+  const std::string verb_;
+  const int64_t started_ms_;
+  std::mutex mutex_;
+  int64_t drawn_at_ms_ = 0;     // guarded by mutex_
+  double drawn_fraction_ = -1;  // guarded by mutex_
+  bool is_drawn_ = false;       // guarded by mutex_
+};
+
+// Pure: the text of the line, without control characters. `elapsed_ms` since the start gives the
+// ETA.
+std::string ProgressText(std::string_view verb, double fraction, std::string_view detail,
+                         int64_t elapsed_ms, int width, bool is_utf8);
+
+}  // namespace partforge::app

@@ -1,0 +1,124 @@
+#include "app/upload_options.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/wire.h"
+#include "base/units.h"
+
+namespace partforge::app {
+
+std::vector<OptionSpec> UploadOptions() {
+  return {
+      {.name = "database", .help = "database of the source table", .is_required = true},
+      {.name = "table", .help = "source table", .is_required = true},
+      {.name = "destination-schema-file",
+       .help = "file with the CREATE TABLE of the destination",
+       .is_required = true},
+      {.name = "insert-select-file",
+       .help = "file with INSERT INTO destination SELECT … FROM source",
+       .is_required = true},
+      {.name = "bucket", .help = "bucket of the artifacts", .group = "Where", .is_required = true},
+      {.name = "prefix",
+       .default_text = "partforge",
+       .help = "prefix of all keys in the bucket",
+       .group = "Where"},
+      {.name = "job-id", .help = "id of the job (default: drawn); the same id again resumes"},
+      {.name = "job-name", .help = "name for people"},
+      {.name = "upload-concurrency",
+       .type = OptionType::kInt,
+       .default_text = "0",
+       .help = "parts at once; 0 = CPUs",
+       .group = "Limits"},
+      {.name = "skip-covered",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "take only parts that no other frozen part covers"},
+      {.name = "allow-other-tables",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "the SELECT may read other tables of the local engine"},
+      {.name = "allow-external-reads",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "the SELECT may use url(), s3(), file() and the like"},
+  };
+}
+
+Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& input,
+                                                          std::vector<std::string> freezes) {
+  clickhouse::UploadFreezeRequest request;
+  request.source = {input.options.String("database"), input.options.String("table")};
+  request.freezes = std::move(freezes);
+  PF_ASSIGN(request.destination_schema, ReadTextFlag(input, "destination-schema-file"));
+  PF_ASSIGN(request.insert_select, ReadTextFlag(input, "insert-select-file"));
+  request.bucket = input.options.String("bucket");
+  request.prefix = input.options.String("prefix");
+  request.job_id = input.options.String("job-id");
+  request.job_name = input.options.String("job-name");
+  PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
+  const int64_t concurrency = input.options.Int("upload-concurrency");
+  request.parts_in_parallel = static_cast<int>(concurrency > 0 ? concurrency : limits.cpus);
+  request.files_in_parallel = static_cast<int>(
+      std::max<int64_t>(1, std::min<int64_t>(input.options.Int("s3-concurrency"), 64)));
+  request.covered = input.options.Bool("skip-covered") ? clickhouse::CoveredParts::kSkip
+                                                       : clickhouse::CoveredParts::kRefuse;
+  request.allows_other_tables = input.options.Bool("allow-other-tables");
+  request.allows_external_reads = input.options.Bool("allow-external-reads");
+  return request;
+}
+
+void ShowUploadPlan(const CommandInput& input, std::string_view command,
+                    const clickhouse::UploadPlan& plan) {
+  Table table{{{.title = "PART_ID"},
+               {.title = "DISK"},
+               {.title = "PART", .is_right_aligned = false, .may_be_cut = true},
+               {.title = "ROWS", .is_right_aligned = true},
+               {.title = "SIZE", .is_right_aligned = true}},
+              {}};
+  JsonDoc parts = JsonDoc::array();
+  for (const clickhouse::PlannedPart& part : plan.parts) {
+    table.rows.push_back({part.part_id, part.frozen.disk, part.frozen.name.ToString(),
+                          FormatCount(part.frozen.rows), FormatBytes(part.frozen.size_bytes)});
+    parts.push_back(JsonDoc{{"part_id", part.part_id},
+                            {"disk", part.frozen.disk},
+                            {"name", part.frozen.name.ToString()},
+                            {"relative_path", part.frozen.relative_path},
+                            {"rows", part.frozen.rows},
+                            {"bytes", part.frozen.size_bytes}});
+  }
+  input.out.Line(
+      fmt::format("plan   {}.{} → {}.{}   {} parts · {} rows · {}", plan.job.source_database,
+                  plan.job.source_table, plan.job.destination_database, plan.job.destination_table,
+                  plan.parts.size(), FormatCount(plan.rows), FormatBytes(plan.size_bytes)));
+  input.out.Text(RenderTable(table, input.out.style()));
+  input.out.Line(plan.job.is_chunk_safe
+                     ? std::string("chunks  allowed: the SELECT works row by row")
+                     : fmt::format("chunks  not allowed: {}", plan.job.chunk_refusal));
+  for (const std::string& removal : plan.removals)
+    input.out.Line(fmt::format("local   without {}", removal));
+  for (const std::string& warning : plan.job.warnings)
+    input.out.Line(fmt::format("warning {}", warning));
+  for (const auto& part : plan.skipped)
+    input.out.Line(fmt::format("skipped {} (covered by another part)", part.name.ToString()));
+  JsonDoc skipped = JsonDoc::array();
+  for (const auto& part : plan.skipped) skipped.push_back(part.name.ToString());
+  input.out.Document(
+      command,
+      JsonDoc{{"job_id", plan.job_id},
+              {"source", plan.job.source_database + "." + plan.job.source_table},
+              {"destination", plan.job.destination_database + "." + plan.job.destination_table},
+              {"schema_fingerprint", plan.schema_fingerprint},
+              {"rows", plan.rows},
+              {"bytes", plan.size_bytes},
+              {"parts", parts},
+              {"skipped", skipped},
+              {"chunks_allowed", plan.job.is_chunk_safe},
+              {"chunk_refusal", plan.job.chunk_refusal},
+              {"removals", plan.removals},
+              {"warnings", plan.job.warnings},
+              {"dry_run", true}});
+}
+
+}  // namespace partforge::app

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "app/command.h"
+#include "clickhouse/upload_freeze.h"
+
+namespace partforge::app {
+
+// The options that upload-freeze, rewrite and plan share, and what they ask for.
+std::vector<OptionSpec> UploadOptions();
+Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& input,
+                                                          std::vector<std::string> freezes);
+// The plan as a table of parts and as a document.
+void ShowUploadPlan(const CommandInput& input, std::string_view command,
+                    const clickhouse::UploadPlan& plan);
+
+}  // namespace partforge::app

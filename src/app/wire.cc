@@ -1,0 +1,266 @@
+#include "app/wire.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "app/slot_children.h"
+#include "base/files.h"
+#include "base/process.h"
+#include "base/units.h"
+#include "clickhouse/tuning.h"
+#include "engine/engine_arguments.h"
+#include "engine/http_engine.h"
+#include "store/store_url.h"
+
+namespace partforge::app {
+namespace {
+
+constexpr double kMemoryShare = 0.7;  // of what the control group allows
+
+std::string Variable(const CommandInput& input, const std::string& name) {
+  const auto it = input.environment.find(name);
+  return it == input.environment.end() ? std::string() : it->second;
+}
+
+Result<std::string> DefaultStateUrl(const CommandInput& input) {
+  std::error_code error;
+  const std::filesystem::path shared = "/var/lib/partforge";
+  if (std::filesystem::is_directory(shared, error) && access(shared.c_str(), W_OK) == 0)
+    return "sqlite:" + (shared / "state.db").string();
+  std::filesystem::path base = Variable(input, "XDG_STATE_HOME");
+  if (base.empty() && !Variable(input, "HOME").empty())
+    base = std::filesystem::path(Variable(input, "HOME")) / ".local" / "state";
+  if (base.empty()) {
+    return Status(Code::kInvalidArgument, "neither HOME nor XDG_STATE_HOME is set")
+        .Explain(1006, "--state-url", "--state-url=sqlite:/path/to/state.db");
+  }
+  PF_TRY(MakeDirectories(base / "partforge"));
+  return "sqlite:" + (base / "partforge" / "state.db").string();
+}
+
+Result<double> ParseShare(const std::string& text) {
+  std::string_view number = text;
+  const bool is_percent = number.ends_with('%');
+  if (is_percent) number.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (is_percent) value /= 100;
+  if (error != std::errc() || end != number.data() + number.size() || value < 0 || value >= 1) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a share between 0% and 100% expected: {}", text))
+        .Explain(1005, "--min-free-space", "--min-free-space=10%");
+  }
+  return value;
+}
+
+}  // namespace
+
+namespace {
+
+Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse use) {
+  const std::string state_url = input.options.String("state-url"),
+                    postgres_url = input.options.String("postgres-url");
+  if (!state_url.empty() && !postgres_url.empty()) {
+    const auto origin = [&](std::string_view name) {
+      return input.options.values().find(name)->second.origin;
+    };
+    return Status(Code::kInvalidArgument,
+                  fmt::format("both are set ({}, {})", origin("state-url"), origin("postgres-url")))
+        .Explain(1012, "--state-url and --postgres-url", "keep one of them");
+  }
+  StateStoreOptions options;
+  options.url = state_url.empty() ? postgres_url : state_url;
+  options.schema = input.options.String("state-schema");
+  options.use = use;
+  if (options.url.empty()) {
+    PF_ASSIGN(options.url, DefaultStateUrl(input));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, use));
+  return OpenJobStore(input.ctx, options);
+}
+
+Result<int64_t> Migrate(const CommandInput& input) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, SchemaUse::kMigrate));
+  return MigrateStateStore(input.ctx, options);
+}
+
+Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {
+  const std::lock_guard lock(mutex_);
+  auto& store = stores_[bucket];
+  if (store == nullptr) {
+    StoreSettings settings;
+    settings.endpoint = input_.options.String("s3-endpoint");
+    settings.bucket = bucket;
+    settings.region = input_.options.String("s3-region");
+    settings.path_style = input_.options.Bool("s3-path-style");
+    settings.concurrency = static_cast<int>(input_.options.Int("s3-concurrency"));
+    settings.allow_http = input_.options.Bool("allow-http");
+    settings.environment = [this](std::string_view name) -> std::optional<std::string> {
+      const auto it = input_.environment.find(std::string(name));
+      if (it == input_.environment.end()) return std::nullopt;
+      return it->second;
+    };
+    PF_ASSIGN(store, OpenObjectStore(ctx, settings));
+  }
+  return store.get();
+}
+
+clickhouse::RewriteExecutor::StoreOfBucket BucketStores::function() {
+  return [this](const Context& ctx, const std::string& bucket) { return Get(ctx, bucket); };
+}
+
+Result<std::unique_ptr<Engine>> OpenServer(const CommandInput& input) {
+  HttpEngineOptions options;
+  options.url = input.options.String("clickhouse-url");
+  options.user = input.options.String("clickhouse-user");
+  options.password = input.options.SecretValue("clickhouse-password");
+  if (!options.password.empty()) input.ctx.log.AddSecret(options.password.Reveal());
+  PF_ASSIGN(std::unique_ptr<HttpEngine> server, HttpEngine::Open(std::move(options)));
+  return std::unique_ptr<Engine>(std::move(server));
+}
+
+Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots) {
+  EngineChoice choice;
+  const std::string binary = input.options.String("clickhouse-binary");
+  if (!binary.empty() && binary != "embedded") {
+    choice.binary = binary;
+  } else {
+    EngineLibraryPlaces places;
+    places.flag = input.options.String("engine-library");
+    places.environment = Variable(input, "PARTFORGE_ENGINE_LIBRARY");
+    places.self = SelfPath();
+    places.deps = DepsFolder(input.environment);
+    PF_ASSIGN(choice.library, FindEngineLibrary(places));
+  }
+  PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
+  int64_t cap = input.options.SizeBytes("memory");
+  if (cap == 0) cap = static_cast<int64_t>(static_cast<double>(limits.memory_bytes) * kMemoryShare);
+  choice.memory_bytes_max = cap / std::max<int64_t>(slots, 1);
+  choice.uses_huge_pages = input.options.Bool("huge-pages");
+  return choice;
+}
+
+std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, int64_t slots) {
+  return std::make_unique<SlotChildren>(std::move(choice), slots);
+}
+
+Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& input) {
+  auto scratch = std::unique_ptr<ScratchEngine>(new ScratchEngine());
+  PF_TRY(MakeDirectories(WorkDir(input)));
+  scratch->folder_ = WorkDir(input) / ("check-" + RandomHex(input.ctx.random, 8));
+  PF_TRY(MakeDirectories(scratch->folder_));
+  PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
+  scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
+  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, scratch->folder_));
+  return scratch;
+}
+
+ScratchEngine::~ScratchEngine() {
+  engines_.reset();
+  std::error_code ignored;  // scratch, and a later start sweeps it
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment) {
+  if (const auto it = environment.find("PARTFORGE_DEPS_PREFIX"); it != environment.end()) {
+    return it->second;
+  }
+  // A build inside the source tree: build/<preset>/bin/partforge, with deps/ beside build/.
+  std::filesystem::path folder = SelfPath().parent_path();
+  std::error_code error;
+  for (int up = 0; up < 4; ++up, folder = folder.parent_path()) {
+    if (std::filesystem::exists(folder / "deps" / "libchdb.so", error)) return folder / "deps";
+  }
+  return {};
+}
+
+std::filesystem::path WorkDir(const CommandInput& input) {
+  if (const std::string flag = input.options.String("work-dir"); !flag.empty()) return flag;
+  const std::string temporary = Variable(input, "TMPDIR");
+  return std::filesystem::path(temporary.empty() ? "/tmp" : temporary) /
+         fmt::format("partforge-{}", geteuid());
+}
+
+Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
+  MachineUse use;
+  PF_ASSIGN(use.limits, ReadMachineLimits());
+  use.slots = input.options.Int("parallel");
+  if (use.slots < 0 || use.slots > 256) {
+    return Status(Code::kInvalidArgument, fmt::format("0 to 256 slots expected: {}", use.slots))
+        .Explain(1005, "--parallel", "--parallel=0 chooses by CPUs and memory");
+  }
+  use.memory_cap_bytes = input.options.SizeBytes("memory");
+  if (use.memory_cap_bytes > 0)
+    use.limits.memory_bytes = std::min(use.limits.memory_bytes, use.memory_cap_bytes * 10 / 7);
+  if (use.memory_cap_bytes == 0)
+    use.memory_cap_bytes =
+        static_cast<int64_t>(static_cast<double>(use.limits.memory_bytes) * kMemoryShare);
+  if (use.slots == 0) use.slots = clickhouse::DefaultSlots(use.limits);
+  return use;
+}
+
+Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
+                                                        const MachineUse& use) {
+  clickhouse::RewriteSettings settings;
+  const auto usage = [](const Status& status, std::string_view flag) {
+    return Status(status).Explain(1005, fmt::format("--{}", flag),
+                                  fmt::format("partforge worker --help explains --{}", flag));
+  };
+  settings.compression_codec = input.options.String("default-compression-codec");
+  if (settings.compression_codec.find_first_not_of(' ') == std::string::npos) {
+    return usage(Status(Code::kInvalidArgument, "the codec is blank"), "default-compression-codec");
+  }
+  settings.merge_runtime_ms_max = input.options.DurationMs("merge-max-runtime");
+  settings.chunk_rows_min = input.options.Int("insert-chunk-min-rows");
+  if (settings.chunk_rows_min < 0)
+    return usage(Status(Code::kInvalidArgument, "a negative number of rows"),
+                 "insert-chunk-min-rows");
+  settings.is_chunk_rows_explicit = input.options.IsSet("insert-chunk-min-rows");
+  auto tier = clickhouse::ParseTier(input.options.String("tier"));
+  if (!tier.ok()) return usage(tier.status(), "tier");
+  settings.tier = *tier;
+  auto verify = clickhouse::ParseVerifyMode(input.options.String("verify"));
+  if (!verify.ok()) return usage(verify.status(), "verify");
+  settings.verify = *verify;
+  const std::string ttl = input.options.String("ttl");
+  if (ttl != "keep" && ttl != "apply")
+    return usage(Status(Code::kInvalidArgument, fmt::format("neither keep nor apply: {}", ttl)),
+                 "ttl");
+  settings.ttl = ttl == "keep" ? clickhouse::TtlPolicy::kKeep : clickhouse::TtlPolicy::kApply;
+  settings.limits = use.limits;
+  settings.slots = use.slots;
+  settings.memory_cap_bytes = use.memory_cap_bytes;
+  PF_ASSIGN(settings.free_space_fraction_min, ParseShare(input.options.String("min-free-space")));
+  settings.files_in_parallel = static_cast<int>(input.options.Int("s3-concurrency"));
+  return settings;
+}
+
+std::string ProcessName(const CommandInput&) {
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) != 0) return fmt::format("unknown-{}", getpid());
+  return fmt::format("{}-{}", host, getpid());
+}
+
+Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag) {
+  const std::string path = input.options.String(flag);
+  Result<std::string> text = ReadFile(path, int64_t{1} << 26);
+  if (!text.ok())
+    return Status(Code::kInvalidArgument, text.status().message())
+        .Explain(1013, fmt::format("--{}={}", flag, path), "name a file that this user can read");
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos) {
+    return Status(Code::kInvalidArgument, "the file is empty")
+        .Explain(1013, fmt::format("--{}={}", flag, path), "write the SQL statement into it");
+  }
+  return text;
+}
+
+}  // namespace partforge::app

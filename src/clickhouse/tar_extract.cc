@@ -1,0 +1,289 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/parallel_for.h"
+#include "clickhouse/tar_format.h"
+#include "clickhouse/tar_reader.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr int64_t kReadBytes = int64_t{4} << 20;
+constexpr int64_t kPlanWindowBytes = int64_t{64} << 10;
+constexpr uint32_t kFileModeAtLeast = 0400, kDirectoryModeAtLeast = 0700;
+
+Status Sync(const std::filesystem::path& path) {
+  PF_ASSIGN(const UniqueFd fd, OpenFile(path, O_RDONLY));
+  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, fmt::format("fsync {}", path.string()));
+  return {};
+}
+
+// The path below the part's directory; "" for the directory itself.
+Result<std::string> BelowPart(std::string_view path, std::string_view part_name) {
+  if (path == part_name) return std::string();
+  if (path.starts_with(part_name) && path[part_name.size()] == '/') {
+    return std::string(path.substr(part_name.size() + 1));
+  }
+  return Status(Code::kRefused, fmt::format("archive of part {} holds something else: {}",
+                                            part_name, path.substr(0, 300)))
+      .Explain(8005, std::string(path.substr(0, 300)),
+               "the archive is not one of ours or was tampered with; nothing of it is used");
+}
+
+// Makes the directories and files of a part below `target`, which it creates.
+class PartFolderWriter {
+ public:
+  PartFolderWriter(std::filesystem::path target, bool is_synced)
+      : target_(std::move(target)), is_synced_(is_synced) {}
+
+  Status Open() {
+    std::error_code error;
+    if (!std::filesystem::create_directory(target_, error)) {
+      if (error) return ErrnoStatus(error.value(), fmt::format("make {}", target_.string()));
+      return Status(Code::kAlreadyExists,
+                    fmt::format("extract a part: target exists: {}", target_.string()));
+    }
+    PF_ASSIGN(root_, OpenFile(target_, O_RDONLY | O_DIRECTORY));
+    return {};
+  }
+  Status MakeDirectory(const std::string& relative, uint32_t mode) {
+    directory_modes_[relative] = mode;
+    return relative.empty() ? Status() : MakeDirectories(target_ / relative);
+  }
+  Status MakeParent(const std::string& relative) {
+    const size_t slash = relative.rfind('/');
+    return slash == std::string::npos ? Status()
+                                      : MakeDirectories(target_ / relative.substr(0, slash));
+  }
+  // kAlreadyExists when the file is there.
+  Result<UniqueFd> Create(const std::string& relative) const {
+    return OpenBeneath(root_.get(), relative, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  }
+  Status Close(UniqueFd fd, uint32_t mode) const {
+    if (fchmod(fd.get(), (mode & 0777) | kFileModeAtLeast) != 0) {
+      return ErrnoStatus(errno, "set the mode of an extracted file");
+    }
+    return fd.Close();
+  }
+  // After all files: directory modes, and everything to the disk when asked for. The files are
+  // synced in one go at the end: the first fsync commits the journal for the others.
+  Status Finish(const std::vector<std::string>& files) {
+    if (is_synced_) {
+      for (const std::string& file : files) PF_TRY(Sync(target_ / file));
+    }
+    for (auto at = directory_modes_.rbegin(); at != directory_modes_.rend(); ++at) {
+      const std::filesystem::path path = at->first.empty() ? target_ : target_ / at->first;
+      if (chmod(path.c_str(), (at->second & 0777) | kDirectoryModeAtLeast) != 0) {
+        return ErrnoStatus(errno, fmt::format("set the mode of {}", path.string()));
+      }
+      if (is_synced_) PF_TRY(SyncDirectory(path));
+    }
+    if (is_synced_) PF_TRY(SyncDirectory(target_.parent_path()));
+    return {};
+  }
+
+ private:
+  const std::filesystem::path target_;
+  const bool is_synced_;
+  UniqueFd root_;
+  std::map<std::string, uint32_t> directory_modes_;
+};
+
+// Streams entries to disk and through the verifier.
+class ExtractVisitor final : public TarVisitor {
+ public:
+  ExtractVisitor(PartFolderWriter& writer, const ExtractOptions& options)
+      : writer_(writer), options_(options), verifier_(options.part_name, options.verify) {}
+
+  Status OnDirectory(const Context&, std::string_view path, uint32_t mode) override {
+    PF_ASSIGN(const std::string relative, BelowPart(path, options_.part_name));
+    return writer_.MakeDirectory(relative, mode);
+  }
+  Status OnFileBegin(const Context& ctx, std::string_view path, int64_t size_bytes,
+                     uint32_t mode) override {
+    PF_TRY(ctx.CheckStop("extract a part"));
+    PF_ASSIGN(const std::string relative, BelowPart(path, options_.part_name));
+    if (relative.empty()) return BelowPart("", options_.part_name).status();
+    PF_TRY(verifier_.BeginFile(relative, size_bytes));
+    PF_TRY(writer_.MakeParent(relative));
+    PF_ASSIGN(file_, writer_.Create(relative));
+    mode_ = mode;
+    files_.push_back(relative);
+    size_bytes_ += size_bytes;
+    return {};
+  }
+  Status OnFileBytes(const Context&, std::span<const std::byte> bytes) override {
+    PF_TRY(verifier_.Update(bytes));
+    return WriteAll(file_.get(), bytes);
+  }
+  Status OnFileEnd(const Context&) override {
+    PF_TRY(verifier_.EndFile());
+    return writer_.Close(std::move(file_), mode_);
+  }
+
+  PartStreamVerifier& verifier() { return verifier_; }
+  const std::vector<std::string>& files() const { return files_; }
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  PartFolderWriter& writer_;
+  const ExtractOptions& options_;
+  PartStreamVerifier verifier_;
+  UniqueFd file_;
+  uint32_t mode_ = 0;
+  std::vector<std::string> files_;
+  int64_t size_bytes_ = 0;
+};
+
+// Notes where the contents lie.
+class PlanVisitor final : public TarVisitor {
+ public:
+  explicit PlanVisitor(const TarParser* const& parser) : parser_(parser) {}
+
+  Status OnDirectory(const Context&, std::string_view path, uint32_t mode) override {
+    plan_.push_back({.path = std::string(path),
+                     .offset = parser_->position(),
+                     .mode = mode,
+                     .is_directory = true});
+    return {};
+  }
+  Status OnFileBegin(const Context&, std::string_view path, int64_t size_bytes,
+                     uint32_t mode) override {
+    plan_.push_back({.path = std::string(path),
+                     .offset = parser_->position(),
+                     .size_bytes = size_bytes,
+                     .mode = mode});
+    return {};
+  }
+  Status OnFileBytes(const Context&, std::span<const std::byte>) override { return {}; }
+  Status OnFileEnd(const Context&) override { return {}; }
+  std::vector<TarPlanEntry> Take() { return std::move(plan_); }
+
+ private:
+  const TarParser* const& parser_;
+  std::vector<TarPlanEntry> plan_;
+};
+
+Status CopyRange(const Context& ctx, ByteSource& source, const TarPlanEntry& entry, int fd) {
+  std::vector<std::byte> buffer(
+      static_cast<size_t>(std::min(kReadBytes, std::max<int64_t>(1, entry.size_bytes))));
+  for (int64_t done = 0; done < entry.size_bytes;) {
+    PF_TRY(ctx.CheckStop("extract a part"));
+    const auto n =
+        static_cast<size_t>(std::min(entry.size_bytes - done, static_cast<int64_t>(buffer.size())));
+    const std::span<std::byte> piece(buffer.data(), n);
+    PF_TRY(source.ReadAt(ctx, entry.offset + done, piece));
+    PF_TRY(WriteAll(fd, piece));
+    done += static_cast<int64_t>(n);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<TarPlanEntry>> ReadTarPlan(const Context& ctx, ByteSource& source) {
+  const TarParser* view = nullptr;
+  PlanVisitor visitor(view);
+  TarParser parser(visitor);
+  view = &parser;
+  std::vector<std::byte> window;
+  int64_t window_at = 0;
+  // One block at a time, so that the parser stops where a content begins; the reads are wider.
+  while (parser.position() < source.size_bytes()) {
+    PF_TRY(ctx.CheckStop("plan an archive"));
+    const int64_t at = parser.position();
+    const int64_t n = std::min(kTarBlockBytes - at % kTarBlockBytes, source.size_bytes() - at);
+    if (at < window_at || at + n > window_at + static_cast<int64_t>(window.size())) {
+      window.resize(static_cast<size_t>(std::min(kPlanWindowBytes, source.size_bytes() - at)));
+      window_at = at;
+      PF_TRY(source.ReadAt(ctx, at, window));
+    }
+    PF_TRY(parser.Feed(ctx, std::span(window).subspan(static_cast<size_t>(at - window_at),
+                                                      static_cast<size_t>(n))));
+    PF_TRY(parser.SkipContent(ctx));
+  }
+  if (parser.position() > source.size_bytes()) {
+    return Status(Code::kCorruption, fmt::format("tar: an entry ends at byte {} of {}",
+                                                 parser.position(), source.size_bytes()))
+        .Explain(8002, "tar archive", "the object is cut short; partforge retry-failed");
+  }
+  PF_TRY(parser.Finish(ctx));
+  return visitor.Take();
+}
+
+Result<ExtractedPart> ExtractPartTar(const Context& ctx, ByteSource& source,
+                                     const std::filesystem::path& target,
+                                     const ExtractOptions& options) {
+  PartFolderWriter writer(target, options.is_synced);
+  PF_TRY(writer.Open());
+  ExtractVisitor visitor(writer, options);
+  TarParser parser(visitor);
+  Sha256 hash;
+  std::vector<std::byte> buffer(
+      static_cast<size_t>(std::min(kReadBytes, std::max<int64_t>(1, source.size_bytes()))));
+  for (int64_t offset = 0; offset < source.size_bytes();) {
+    PF_TRY(ctx.CheckStop("extract a part"));
+    const auto n = static_cast<size_t>(
+        std::min(source.size_bytes() - offset, static_cast<int64_t>(buffer.size())));
+    const std::span<std::byte> piece(buffer.data(), n);
+    PF_TRY(source.ReadAt(ctx, offset, piece));
+    hash.Update(piece);
+    PF_TRY(parser.Feed(ctx, piece));
+    offset += static_cast<int64_t>(n);
+  }
+  PF_TRY(parser.Finish(ctx));
+  PF_TRY(visitor.verifier().Finish());
+  PF_TRY(writer.Finish(visitor.files()));
+  ExtractedPart part;
+  part.tar_size_bytes = source.size_bytes();
+  part.tar_sha256 = hash.FinishHex();
+  part.file_count = static_cast<int64_t>(visitor.files().size());
+  part.size_bytes = visitor.size_bytes();
+  part.checksums_txt_sha256 = visitor.verifier().checksums_txt_sha256();
+  return part;
+}
+
+Result<ExtractedPart> ExtractPartTarParallel(const Context& ctx, ByteSource& source,
+                                             const std::filesystem::path& target,
+                                             const ExtractOptions& options) {
+  PF_ASSIGN(const std::vector<TarPlanEntry> plan, ReadTarPlan(ctx, source));
+  PartFolderWriter writer(target, options.is_synced);
+  PF_TRY(writer.Open());
+  std::vector<const TarPlanEntry*> entries;
+  std::vector<std::string> files;
+  ExtractedPart part;
+  for (const TarPlanEntry& entry : plan) {
+    PF_ASSIGN(const std::string relative, BelowPart(entry.path, options.part_name));
+    if (entry.is_directory) {
+      PF_TRY(writer.MakeDirectory(relative, entry.mode));
+      continue;
+    }
+    if (relative.empty()) return BelowPart("", options.part_name).status();
+    PF_TRY(writer.MakeParent(relative));
+    entries.push_back(&entry);
+    files.push_back(relative);
+    part.size_bytes += entry.size_bytes;
+  }
+  const auto copy = [&](const Context& inner, int64_t index) -> Status {
+    const auto i = static_cast<size_t>(index);
+    PF_ASSIGN(UniqueFd fd, writer.Create(files[i]));
+    PF_TRY(CopyRange(inner, source, *entries[i], fd.get()));
+    return writer.Close(std::move(fd), entries[i]->mode);
+  };
+  PF_TRY(ParallelFor(ctx, static_cast<int64_t>(entries.size()), options.threads, copy));
+  PF_TRY(VerifyPartDirectory(ctx, target, options.verify));
+  PF_TRY(writer.Finish(files));
+  PF_ASSIGN(const std::string checksums, ReadFile(target / kChecksumsFile, kChecksumsBytesMax));
+  part.checksums_txt_sha256 = Sha256Hex(checksums);
+  part.tar_size_bytes = source.size_bytes();
+  part.file_count = static_cast<int64_t>(files.size());
+  return part;
+}
+
+}  // namespace partforge::clickhouse

@@ -1,0 +1,168 @@
+#include "clickhouse/upload_freeze.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "base/ids.h"
+#include "base/parallel_for.h"
+#include "clickhouse/artifact.h"
+#include "clickhouse/job_sql.h"
+#include "clickhouse/manifest.h"
+#include "clickhouse/part_files.h"
+#include "clickhouse/source_checks.h"
+#include "clickhouse/source_upload.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t now_ms) {
+  Manifest manifest;
+  manifest.job_id = plan.job_id;
+  manifest.part_id = part.part_id;
+  manifest.freeze = part.frozen.freeze;
+  manifest.source_database = plan.job.source_database;
+  manifest.source_table = plan.job.source_table;
+  manifest.dest_database = plan.job.destination_database;
+  manifest.dest_table = plan.job.destination_table;
+  manifest.part_disk = part.frozen.disk;
+  manifest.part_name = part.frozen.name.ToString();
+  manifest.part_relative_path = part.frozen.relative_path;
+  manifest.source_schema = plan.job.source_schema;
+  manifest.destination_schema = plan.job.destination_schema;
+  manifest.insert_select = plan.job.insert_select;
+  manifest.bucket = plan.job.bucket;
+  manifest.source_key = part.source_key;
+  manifest.finished_key = part.finished_key;
+  manifest.created_at_ns = now_ms * 1'000'000;
+  return manifest;
+}
+
+}  // namespace
+
+Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
+                              const UploadFreezeRequest& request) {
+  UploadPlan plan;
+  plan.job_id = request.job_id.empty() ? MakeJobId(ctx.random) : request.job_id;
+  if (!IsValidId(plan.job_id)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format(
+                      "a job id has 1 to 128 letters, digits, dots, hyphens or underscores: {}",
+                      plan.job_id))
+        .Explain(1005, "--job-id", "leave it out to have one drawn");
+  }
+  PF_TRY(CheckSourceTable(ctx, source, request.source, {}));
+  PF_ASSIGN(plan.job.source_schema, ReadCreateTable(ctx, source, request.source));
+  PF_ASSIGN(const JobSqlVerdict verdict,
+            CheckJobSql(ctx, local,
+                        JobSqlRequest{.source_schema = plan.job.source_schema,
+                                      .destination_schema = request.destination_schema,
+                                      .insert_select = request.insert_select,
+                                      .compression_codec = "ZSTD(5)",
+                                      .allows_other_tables = request.allows_other_tables,
+                                      .allows_external_reads = request.allows_external_reads}));
+  plan.job.source_database = request.source.database;
+  plan.job.source_table = request.source.table;
+  plan.job.destination_database = verdict.destination.database;
+  plan.job.destination_table = verdict.destination.table;
+  plan.job.destination_schema = request.destination_schema;
+  plan.job.insert_select = request.insert_select;
+  plan.job.freeze =
+      request.freezes.size() == 1
+          ? request.freezes.front()
+          : fmt::format("{} and {} more", request.freezes.front(), request.freezes.size() - 1);
+  plan.job.bucket = request.bucket;
+  PF_ASSIGN(plan.job.prefix, NormalizePrefix(request.prefix));
+  plan.job.fingerprint = verdict.fingerprint.canonical_json;
+  plan.job.is_chunk_safe = verdict.is_chunk_safe;
+  plan.job.chunk_refusal = verdict.chunk_refusal;
+  plan.job.is_order_sensitive = verdict.is_order_sensitive;
+  plan.job.warnings = verdict.warnings;
+  plan.schema_fingerprint = verdict.fingerprint.id;
+  plan.removals = verdict.removals;
+
+  PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, source, request.source));
+  PF_ASSIGN(FreezeScan scan,
+            ScanFreeze(ctx, location, request.source, request.freezes, request.covered));
+  PF_ASSIGN(const JobKeys keys, JobKeys::Make(request.prefix, plan.job_id));
+  plan.skipped = std::move(scan.skipped);
+  for (FrozenPart& frozen : scan.parts) {
+    PlannedPart part;
+    const std::string name = frozen.name.ToString();
+    part.part_id = MakePartId(PartIdInput{.disk = frozen.disk,
+                                          .relative_path = frozen.relative_path,
+                                          .part_name = name,
+                                          .source_schema = plan.job.source_schema,
+                                          .destination_schema = plan.job.destination_schema,
+                                          .insert_select = plan.job.insert_select});
+    PF_ASSIGN(part.source_key, keys.SourceKey(part.part_id));
+    PF_ASSIGN(part.finished_key, keys.FinishedKey(part.part_id));
+    plan.rows += frozen.rows;
+    plan.size_bytes += frozen.size_bytes;
+    part.frozen = std::move(frozen);
+    plan.parts.push_back(std::move(part));
+  }
+  return plan;
+}
+
+Result<UploadSummary> RunUpload(
+    const Context& ctx, JobStore& state, ObjectStore& store, const UploadFreezeRequest& request,
+    const UploadPlan& plan, const std::function<void(int64_t parts, int64_t bytes)>& on_progress) {
+  Plan job;
+  job.job.id = plan.job_id;
+  job.job.kind = kRewriteKind;
+  job.job.key = plan.job_id;
+  job.job.name = request.job_name;
+  job.job.publish = PublishMode::kCommand;
+  job.job.spec = plan.job.ToJson();
+  PF_ASSIGN(const JobId created, state.CreateJob(ctx, job));
+  PF_FAULT(ctx, "clickhouse.job_created");
+
+  UploadSummary summary;
+  summary.job_id = created;
+  std::mutex mutex;  // guards summary
+  const auto upload_one = [&](const Context& inner, int64_t i) -> Status {
+    const PlannedPart& part = plan.parts[static_cast<size_t>(i)];
+    PF_ASSIGN(const SourceUploaded uploaded,
+              UploadSource(inner, store, part.frozen, MakeManifest(plan, part, inner.clock.NowMs()),
+                           request.files_in_parallel));
+    PF_ASSIGN(const PartInfo info, ReadPart(inner, part.frozen.directory));
+    RewriteTaskSpec spec;
+    spec.disk = part.frozen.disk;
+    spec.relative_path = part.frozen.relative_path;
+    spec.part_name = part.frozen.name.ToString();
+    spec.source_key = part.source_key;
+    spec.finished_key = part.finished_key;
+    spec.manifest_sha256 = uploaded.manifest_sha256;
+    spec.checksums_sha256 = part.frozen.checksums_txt_sha256;
+    spec.rows = part.frozen.rows;
+    spec.size_bytes = uploaded.size_bytes;
+    spec.files = static_cast<int64_t>(uploaded.manifest.files.size());
+    spec.uncompressed_bytes = info.data_uncompressed_bytes;
+    Task task;
+    task.id = part.part_id;
+    task.job = created;
+    task.kind = kRewriteKind;
+    task.number = i;
+    task.size_bytes = uploaded.size_bytes;
+    task.payload = spec.ToJson();
+    PF_TRY(state.AddTasks(inner, created, std::span(&task, 1)));
+    PF_FAULT(inner, "clickhouse.part_registered");
+    const std::lock_guard lock(mutex);
+    ++summary.parts;
+    summary.size_bytes += uploaded.size_bytes;
+    summary.rows += part.frozen.rows;
+    if (uploaded.was_complete) ++summary.skipped;
+    if (on_progress) on_progress(summary.parts, summary.size_bytes);
+    return {};
+  };
+  PF_TRY(ParallelFor(ctx, static_cast<int64_t>(plan.parts.size()), request.parts_in_parallel,
+                     upload_one));
+  PF_TRY(state.Seal(ctx, created, static_cast<int64_t>(plan.parts.size())));
+  PF_FAULT(ctx, "clickhouse.job_sealed");
+  return summary;
+}
+
+}  // namespace partforge::clickhouse

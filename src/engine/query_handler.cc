@@ -1,0 +1,490 @@
+#include "engine/query_handler.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "engine/clickhouse_codes.h"
+#include "engine/engine_sessions.h"
+#include "engine/sql_text.h"
+
+namespace partforge {
+namespace {
+
+constexpr size_t kInsertHeadBytesMax =
+    size_t{1} << 20;  // a body is looked at so far for the head of an INSERT
+constexpr size_t kStatementBytesMax = size_t{64} << 20;  // of any other statement
+constexpr size_t kDrainedBytesMax =
+    size_t{1} << 20;  // of a body nobody wants, so that the connection can go on
+constexpr size_t kWholeReplyBytesMax = size_t{512} << 20;  // wait_end_of_query
+constexpr int64_t kSessionIdleMs = 60'000;
+constexpr int64_t kSessionIdleSecondsMax = 3'600;
+
+// URL parameters that are not settings.
+constexpr std::array kOwnParameters = std::to_array<std::string_view>(
+    {"query", "query_id", "database", "default_format", "session_id", "session_timeout",
+     "session_check", "close_session", "user", "password", "quota_key", "role", "wait_end_of_query",
+     "buffer_size", "compress", "decompress", "stacktrace", "client_protocol_version"});
+
+struct Ask {
+  std::string sql, query_id, database, session_id;
+  std::string format;  // empty = not said
+  std::vector<std::pair<std::string, std::string>> settings;
+  ChdbParameters parameters;
+  int64_t session_idle_ms = kSessionIdleMs;
+  bool session_must_exist = false, waits_for_end = false, may_write = false;
+  int64_t begin_ms = 0;
+};
+
+// The proof's mapping (dependencies.md §3.4).
+int HttpStatusOf(int number) {
+  switch (number) {
+    case 27:
+    case 47:
+    case 53:
+    case 62:
+      return 400;
+    case 60:
+    case 81:
+      return 404;
+    case 516:
+      return 403;
+    default:
+      return 500;
+  }
+}
+
+std::string_view ContentTypeOf(std::string_view format) {
+  if (format.starts_with("JSON")) return "application/json; charset=UTF-8";
+  if (format.starts_with("CSV")) return "text/csv; charset=UTF-8; header=absent";
+  if (format.starts_with("TabSeparated") || format.starts_with("TSV")) {
+    return "text/tab-separated-values; charset=UTF-8";
+  }
+  if (format == "Native" || format.starts_with("RowBinary") || format.starts_with("Arrow") ||
+      format == "Parquet") {
+    return "application/octet-stream";
+  }
+  return "text/plain; charset=UTF-8";
+}
+
+HttpServerReply NewReply(const Ask& ask, std::string_view format) {
+  HttpServerReply reply;
+  reply.headers = {{"X-ClickHouse-Query-Id", ask.query_id},
+                   {"X-ClickHouse-Server-Display-Name", "partforge-engine"},
+                   {"X-ClickHouse-Timezone", "UTC"},
+                   {"X-ClickHouse-Format", std::string(format)}};
+  reply.content_type = ContentTypeOf(format);
+  return reply;
+}
+
+HttpServerReply Failed(const Ask& ask, const Status& status) {
+  HttpServerReply reply = NewReply(ask, "TabSeparated");
+  int number = ClickHouseNumber(status);
+  if (number == 0) number = 1002;  // UNKNOWN_EXCEPTION
+  reply.status = HttpStatusOf(number);
+  reply.headers["X-ClickHouse-Exception-Code"] = std::to_string(number);
+  reply.content_type = "text/plain; charset=UTF-8";
+  const bool has_code = ClickHouseNumber(status) != 0;
+  reply.body = has_code ? status.message() + "\n"
+                        : fmt::format("Code: {}. DB::Exception: {}\n", number, status.message());
+  return reply;
+}
+
+// Errors of this door in the engine's own form.
+Status Refuse(int number, std::string_view text, std::string_view name) {
+  return FromClickHouseCode(number,
+                            fmt::format("Code: {}. DB::Exception: {}. ({})", number, text, name));
+}
+
+std::string SummaryOf(const Ask& ask, const ChdbAnswer& answer) {
+  JsonDoc summary;
+  summary["read_rows"] = std::to_string(answer.read_rows);
+  summary["read_bytes"] = std::to_string(answer.read_bytes);
+  summary["written_rows"] = std::to_string(answer.written_rows);
+  summary["written_bytes"] = std::to_string(answer.written_bytes);
+  summary["total_rows_to_read"] = "0";
+  summary["result_rows"] = std::to_string(answer.result_rows);
+  summary["result_bytes"] = std::to_string(answer.text.size());
+  summary["elapsed_ns"] = std::to_string((MonotonicMs() - ask.begin_ms) * 1'000'000);
+  return DumpJson(summary);
+}
+
+bool IsSettingName(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+// The format a statement names itself, else the one asked for, else the interface's default.
+std::string FormatOf(const std::vector<SqlToken>& tokens, const std::string& asked) {
+  for (size_t i = tokens.size(); i >= 2; --i) {
+    if (tokens[i - 2].IsWord("FORMAT") && tokens[i - 1].kind == SqlTokenKind::kWord) {
+      const bool is_last =
+          i == tokens.size() || tokens[i].IsSymbol(";") || tokens[i].IsWord("SETTINGS");
+      if (is_last) return std::string(tokens[i - 1].text);
+    }
+  }
+  return asked.empty() ? "TabSeparated" : asked;
+}
+
+// Files of this machine have no grant of their own in these two clauses.
+Status CheckFileClauses(const std::vector<SqlToken>& tokens) {
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const bool writes = tokens[i].IsWord("INTO") && tokens[i + 1].IsWord("OUTFILE");
+    const bool reads = tokens[i].IsWord("FROM") && tokens[i + 1].IsWord("INFILE");
+    if (writes || reads)
+      return Refuse(344, "INTO OUTFILE and FROM INFILE are not allowed", "SUPPORT_IS_DISABLED");
+  }
+  return {};
+}
+
+// The body of a request, which can be read once.
+class RequestBody {
+ public:
+  explicit RequestBody(const HttpServerRequest& request) : request_(request) {}
+  bool Read(const std::function<bool(std::string_view)>& take) {
+    has_begun_ = true;
+    is_whole_ = request_.read_body(take);
+    return is_whole_;
+  }
+  // Reads away what is left of a small body. False when the connection cannot take another request.
+  bool Drain() {
+    if (has_begun_) return is_whole_;
+    size_t size_bytes = 0;
+    return Read([&size_bytes](std::string_view piece) {
+      return (size_bytes += piece.size()) <= kDrainedBytesMax;
+    });
+  }
+
+ private:
+  const HttpServerRequest& request_;
+  bool has_begun_ = false, is_whole_ = false;
+};
+
+// True when something stands behind a semicolon.
+bool IsSeveral(const std::vector<SqlToken>& tokens) {
+  bool has_ended = false;
+  for (const SqlToken& token : tokens) {
+    if (has_ended && !token.IsSymbol(";")) return true;
+    has_ended = has_ended || token.IsSymbol(";");
+  }
+  return false;
+}
+
+bool IsEqualInConstantTime(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned>(a[i]) ^ static_cast<unsigned>(b[i]);
+  return difference == 0;
+}
+
+}  // namespace
+
+struct QueryHandler::Impl {
+  Impl(Options handler_options)
+      : options(std::move(handler_options)),
+        sessions(options.library, options.connection_arguments) {}
+
+  Status CheckKey(const HttpServerRequest& request) const;
+  Result<Ask> Understand(const HttpServerRequest& request);
+  Status ApplySettings(const Ask& ask, ChdbConnection& connection) const;
+  HttpServerReply Execute(const Ask& ask, RequestBody& body);
+  Result<HttpServerReply> Statement(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
+                                    const std::string& sql) const;
+  Result<HttpServerReply> Stream(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
+                                 std::unique_ptr<ChdbStream> stream, std::string_view format) const;
+
+  const Options options;
+  EngineSessions sessions;
+  std::atomic<uint64_t> drawn_ids = 0;  // a counter
+};
+
+namespace {
+
+// The text of a request as it arrives: SQL, or the head of an INSERT and its rows, which go on to
+// the engine at once.
+class StatementIntake {
+ public:
+  StatementIntake(const Ask& ask, ChdbConnection& connection, bool is_post)
+      : ask_(ask), connection_(connection), is_post_(is_post), text_(ask.sql) {
+    if (!text_.empty() && is_post_) LookForInsert();
+    if (!insert_ && !text_.empty()) separator_ = "\n";
+  }
+
+  // False to stop reading: `failure` says why.
+  bool Take(std::string_view piece) {
+    if (!failure_.ok()) return false;
+    if (insert_) {
+      failure_ = insert_->Append(piece);
+      return failure_.ok();
+    }
+    text_ += std::exchange(separator_, "");
+    text_ += piece;
+    if (!has_looked_ && text_.size() >= kInsertHeadBytesMax) LookForInsert();
+    if (failure_.ok() && !insert_ && text_.size() > kStatementBytesMax) {
+      failure_ = Refuse(229, fmt::format("Query is longer than {} bytes", kStatementBytesMax),
+                        "QUERY_IS_TOO_LARGE");
+    }
+    return failure_.ok();
+  }
+
+  // After the whole body.
+  Status End() {
+    if (failure_.ok() && !insert_ && is_post_) LookForInsert();
+    return failure_;
+  }
+
+  ChdbInsert* insert() { return insert_.get(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  void LookForInsert() {
+    const auto head = FindInsertHead(text_);
+    // A head without a format that came in the URL: the body is the rows. In a body it is the
+    // engine's to judge.
+    const bool has_rows =
+        head && (!head->format.empty() || (!has_looked_ && !ask_.sql.empty() && text_ == ask_.sql));
+    has_looked_ = has_looked_ || text_.size() >= kInsertHeadBytesMax;
+    if (!has_rows) return;
+    const std::string_view asked =
+        ask_.format.empty() ? std::string_view("Values") : std::string_view(ask_.format);
+    auto opened = connection_.OpenInsert(
+        head->head, head->format.empty() ? asked : std::string_view(head->format));
+    if (!opened.ok()) {
+      failure_ = std::move(opened).status();
+      return;
+    }
+    insert_ = std::move(opened).value();
+    failure_ = insert_->Append(std::string_view(text_).substr(head->data_offset));
+    text_.clear();
+  }
+
+  const Ask& ask_;
+  ChdbConnection& connection_;
+  const bool is_post_;
+  std::string text_;
+  std::string separator_;
+  bool has_looked_ = false;
+  std::unique_ptr<ChdbInsert> insert_;
+  Status failure_;
+};
+
+// A reply under way; the stream goes before the connection.
+struct LiveReply {
+  std::shared_ptr<ConnectionLease> lease;
+  std::unique_ptr<ChdbStream> stream;
+  std::optional<std::string> first;
+  bool has_failed = false;
+
+  Result<std::optional<std::string>> Next() {
+    if (first) return std::exchange(first, std::nullopt);
+    if (has_failed) return Status(Code::kUnavailable, "statement failed after its first rows");
+    auto chunk = stream->Next();
+    if (chunk.ok()) return chunk;
+    has_failed = true;
+    return std::optional<std::string>("\r\n__exception__\r\n" + chunk.status().message() + "\n");
+  }
+};
+
+}  // namespace
+
+Status QueryHandler::Impl::CheckKey(const HttpServerRequest& request) const {
+  if (options.access_key.empty()) return {};
+  std::vector<std::string> given = {request.Query("password")};
+  if (const auto key = request.headers.find("x-clickhouse-key"); key != request.headers.end()) {
+    given.push_back(key->second);
+  }
+  for (const std::string& key : given) {
+    if (IsEqualInConstantTime(key, options.access_key.Reveal())) return {};
+  }
+  return Refuse(516, "Authentication failed: the key of this engine is another one",
+                "AUTHENTICATION_FAILED");
+}
+
+Result<Ask> QueryHandler::Impl::Understand(const HttpServerRequest& request) {
+  Ask ask;
+  ask.begin_ms = MonotonicMs();
+  ask.may_write = request.method == "POST";
+  ask.sql = request.Query("query");
+  ask.query_id = request.Query("query_id");
+  ask.database = request.Query("database");
+  ask.session_id = request.Query("session_id");
+  ask.session_must_exist = request.Query("session_check") == "1";
+  ask.waits_for_end = request.Query("wait_end_of_query") == "1";
+  ask.format = request.Query("default_format");
+  const auto header = [&request](const char* name, std::string& value) {
+    const auto found = request.headers.find(name);
+    if (found != request.headers.end()) value = found->second;
+  };
+  header("x-clickhouse-format", ask.format);
+  header("x-clickhouse-database", ask.database);
+  if (ask.query_id.empty()) ask.query_id = fmt::format("engine-{}-{}", getpid(), ++drawn_ids);
+  if (const std::string text = request.Query("session_timeout"); !text.empty()) {
+    int64_t seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc() || end != text.data() + text.size() || seconds < 0 ||
+        seconds > kSessionIdleSecondsMax) {
+      return Refuse(374, fmt::format("Invalid session timeout: {}", text),
+                    "INVALID_SESSION_TIMEOUT");
+    }
+    ask.session_idle_ms = seconds * 1'000;
+  }
+  if (request.Query("compress") == "1" || request.Query("decompress") == "1") {
+    return Refuse(48, "Compressed bodies are not supported by this engine", "NOT_IMPLEMENTED");
+  }
+  for (const auto& [name, value] : request.query) {
+    if (name.starts_with("param_")) {
+      ask.parameters.emplace_back(name.substr(6), value);
+    } else if (std::find(kOwnParameters.begin(), kOwnParameters.end(), name) ==
+               kOwnParameters.end()) {
+      if (!IsSettingName(name))
+        return Refuse(115, fmt::format("Unknown setting {}", name), "UNKNOWN_SETTING");
+      ask.settings.emplace_back(name, value);
+    }
+  }
+  return ask;
+}
+
+Status QueryHandler::Impl::ApplySettings(const Ask& ask, ChdbConnection& connection) const {
+  std::string set = "SET log_comment = " + QuoteString(ask.query_id);
+  for (const auto& [name, value] : ask.settings)
+    set += fmt::format(", {} = {}", name, QuoteString(value));
+  PF_TRY(connection.Run(set, "TabSeparated", {}));
+  if (!ask.database.empty())
+    PF_TRY(connection.Run("USE " + QuoteIdentifier(ask.database), "TabSeparated", {}));
+  return {};
+}
+
+Result<HttpServerReply> QueryHandler::Impl::Stream(const Ask& ask,
+                                                   const std::shared_ptr<ConnectionLease>& lease,
+                                                   std::unique_ptr<ChdbStream> stream,
+                                                   std::string_view format) const {
+  auto live = std::make_shared<LiveReply>();
+  live->lease = lease;
+  live->stream = std::move(stream);
+  PF_ASSIGN(live->first,
+            live->stream->Next());  // before the status line, so that most errors have theirs
+  HttpServerReply reply = NewReply(ask, format);
+  if (ask.waits_for_end || !live->first) {
+    while (live->first && reply.body.size() < kWholeReplyBytesMax) {
+      reply.body += *live->first;
+      PF_ASSIGN(live->first, live->stream->Next());
+    }
+    if (live->first)
+      return Refuse(396, "The result is too large to be waited for", "TOO_MANY_ROWS_OR_BYTES");
+    reply.headers["X-ClickHouse-Summary"] = SummaryOf(ask, live->stream->totals());
+    return reply;
+  }
+  reply.headers["X-ClickHouse-Summary"] = SummaryOf(ask, live->stream->totals());
+  reply.next_chunk = [live] { return live->Next(); };
+  return reply;
+}
+
+Result<HttpServerReply> QueryHandler::Impl::Statement(const Ask& ask,
+                                                      const std::shared_ptr<ConnectionLease>& lease,
+                                                      const std::string& sql) const {
+  ChdbConnection& connection = *lease->connection;
+  std::vector<SqlToken> tokens;
+  if (auto cut = TokenizeSql(sql); cut.ok())
+    tokens = std::move(cut).value();  // else the engine says what is wrong
+  if (!options.allows_external_reads) PF_TRY(CheckFileClauses(tokens));
+  const ChdbClassification kind = connection.Classify(sql);
+  if (kind.statements > 1 || IsSeveral(tokens)) {
+    return Refuse(62, "Syntax error (Multi-statements are not allowed)", "SYNTAX_ERROR");
+  }
+  if (!ask.may_write && kind.query_class != ChdbQueryClass::kRead) {
+    return Refuse(
+        164,
+        "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly",
+        "READONLY");
+  }
+  const std::string format = FormatOf(tokens, ask.format);
+  if (kind.query_class == ChdbQueryClass::kRead) {
+    auto stream = connection.OpenStream(sql, format, ask.parameters);
+    if (stream.ok()) return Stream(ask, lease, std::move(stream).value(), format);
+    if (!IsNotStreamable(stream.status())) return std::move(stream).status();
+  }
+  PF_ASSIGN(ChdbAnswer answer, connection.Run(sql, format, ask.parameters));
+  HttpServerReply reply = NewReply(ask, format);
+  reply.headers["X-ClickHouse-Summary"] = SummaryOf(ask, answer);
+  reply.body = std::move(answer.text);
+  return reply;
+}
+
+HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
+  auto lease = sessions.Take({.query_id = ask.query_id,
+                              .session_id = ask.session_id,
+                              .session_idle_ms = ask.session_idle_ms,
+                              .must_exist = ask.session_must_exist});
+  if (!lease.ok()) return Failed(ask, lease.status());
+  ChdbConnection& connection = *(*lease)->connection;
+  if (const Status applied = ApplySettings(ask, connection); !applied.ok())
+    return Failed(ask, applied);
+
+  StatementIntake intake(ask, connection, ask.may_write);
+  const bool is_whole =
+      !ask.may_write || body.Read([&intake](std::string_view piece) { return intake.Take(piece); });
+  if (const Status ended = intake.End(); !ended.ok()) return Failed(ask, ended);
+  // The client is gone half-way: dropping the intake cancels the insert.
+  if (!is_whole) return Failed(ask, Refuse(210, "The body broke off", "NETWORK_ERROR"));
+  if (ChdbInsert* insert = intake.insert(); insert != nullptr) {
+    const auto answer = insert->Finish();
+    if (!answer.ok()) return Failed(ask, answer.status());
+    HttpServerReply reply = NewReply(ask, "TabSeparated");
+    reply.headers["X-ClickHouse-Summary"] = SummaryOf(ask, *answer);
+    return reply;
+  }
+  auto reply = Statement(ask, *lease, intake.text());
+  return reply.ok() ? std::move(reply).value() : Failed(ask, reply.status());
+}
+
+QueryHandler::QueryHandler(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+QueryHandler::~QueryHandler() = default;
+
+HttpServerReply QueryHandler::Handle(const HttpServerRequest& request) {
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (is_read && (request.path == "/ping" || (request.path == "/" && request.query.empty()))) {
+    return {.status = 200, .headers = {}, .body = "Ok.\n", .next_chunk = {}};
+  }
+  if (request.path != "/" && request.path != "/query") {
+    return {.status = 404,
+            .headers = {},
+            .body = fmt::format("There is no handle {}\n", request.path),
+            .next_chunk = {}};
+  }
+  if (request.method != "GET" && request.method != "POST") {
+    return {.status = 405, .headers = {}, .body = "Only GET and POST\n", .next_chunk = {}};
+  }
+  RequestBody body(request);
+  const auto answer = [&]() -> HttpServerReply {
+    if (const Status allowed = impl_->CheckKey(request); !allowed.ok()) return Failed({}, allowed);
+    const auto ask = impl_->Understand(request);
+    return ask.ok() ? impl_->Execute(*ask, body) : Failed({}, ask.status());
+  };
+  HttpServerReply reply = answer();
+  // A client that reuses a connection with a rest of the last body on it would lose its next
+  // request.
+  if (request.method == "POST" && !body.Drain()) reply.headers["Connection"] = "close";
+  return reply;
+}
+
+Status QueryHandler::KillAll() {
+  PF_ASSIGN(const auto connection, impl_->sessions.OpenConnection());
+  PF_TRY(connection->Run("KILL QUERY WHERE query NOT LIKE 'KILL%' ASYNC", "TabSeparated", {}));
+  return {};
+}
+
+void QueryHandler::CloseSessions() {
+  impl_->sessions.CloseAll();
+}
+
+}  // namespace partforge

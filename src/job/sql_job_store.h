@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "job/job_store.h"
+#include "job/sql_db.h"
+
+namespace partforge {
+
+// The job store over one schema, the same on SQLite and PostgreSQL (specs state-schema). Every
+// method is one transaction of SqlDb; nothing is kept in memory between two of them. Thread-safe.
+class SqlJobStore final : public JobStore {
+ public:
+  // The schema must be there already (migrations.h); OpenJobStore sees to that.
+  explicit SqlJobStore(std::unique_ptr<SqlDb> db);
+  ~SqlJobStore() override;
+
+  Result<JobId> CreateJob(const Context& ctx, const Plan& plan) override;
+  Status AddTasks(const Context& ctx, const JobId& job, std::span<const Task> tasks) override;
+  Status Seal(const Context& ctx, const JobId& job, int64_t tasks) override;
+  Result<std::vector<Lease>> Claim(const Context& ctx, const ClaimRequest& request) override;
+  Result<std::optional<Lease>> ClaimNamed(const Context& ctx, const NamedClaim& claim) override;
+  Result<std::optional<Lease>> ClaimBatch(const Context& ctx, const BatchRequest& request,
+                                          const ChooseBatch& choose) override;
+  Status Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) override;
+  Result<bool> Report(const Context& ctx, const Lease& lease, const Progress& progress) override;
+  Status Settle(const Context& ctx, const Lease& lease, const Settlement& settlement) override;
+  Result<int64_t> Reap(const Context& ctx, const ReapRules& rules) override;
+  Status Amend(const Context& ctx, const JobId& job, const Settlement& settlement) override;
+  Result<int64_t> Finalize(const Context& ctx, const JobId& job) override;
+  Status SetPaused(const Context& ctx, const JobId& job, bool is_paused) override;
+
+  Result<Commit> Decide(const Context& ctx, const Commit& proposal, std::span<const Piece> pieces,
+                        std::span<const LockWish> locks) override;
+  Status AbortJob(const Context& ctx, const JobId& job) override;
+  Result<Commit> Fence(const Context& ctx, const CommitId& commit, std::string_view owner,
+                       int64_t lease_ms) override;
+  Status Hold(const Context& ctx, const Commit& fenced, int64_t lease_ms) override;
+  Status Advance(const Context& ctx, const Commit& fenced, CommitState to, const Json& recorded,
+                 std::span<const Piece> pieces) override;
+  Status Mark(const Context& ctx, const Commit& fenced, std::span<const Piece> pieces,
+              PieceState to) override;
+  Status Doubt(const Context& ctx, const Commit& fenced, std::string_view reason) override;
+  Result<Thing> Intend(const Context& ctx, const Actor& actor, const Thing& thing) override;
+  Status SetThing(const Context& ctx, const Thing& as_it_was, const Thing& now) override;
+  Status Lock(const Context& ctx, const JobId& job, std::string_view holder,
+              const LockWish& wish) override;
+  Status Unlock(const Context& ctx, std::string_view holder) override;
+
+  Result<std::vector<JobSpec>> OpenJobs(const Context& ctx) override;
+  Result<std::vector<JobView>> ListJobs(const Context& ctx) override;
+  Result<JobView> View(const Context& ctx, const JobId& job) override;
+  Result<TaskPage> Page(const Context& ctx, const JobId& job, TaskState state,
+                        std::string_view after, int64_t tasks_max) override;
+  Result<Task> GetTask(const Context& ctx, const JobId& job, const TaskId& task) override;
+  Result<std::vector<AttemptView>> Attempts(const Context& ctx, const JobId& job,
+                                            const TaskId& task) override;
+  Result<Commit> GetCommit(const Context& ctx, const CommitId& commit) override;
+  Result<std::vector<Piece>> Pieces(const Context& ctx, const CommitId& commit) override;
+  Result<std::vector<Thing>> Things(const Context& ctx, const JobId& job) override;
+  Result<std::vector<EventView>> Events(const Context& ctx, const JobId& job, const TaskId& task,
+                                        int64_t after_seq, int64_t events_max) override;
+  Status Note(const Context& ctx, const JobId& job, std::string_view event,
+              const Json& detail) override;
+
+  // ask_finalize: the batch that makes `output` should end as soon as it can. kNotFound when no
+  // batch does.
+  Status AskFinalize(const Context& ctx, const JobId& job, const TaskId& output);
+
+  // Removes all rows of a job in one transaction. kRefused while work or a commit is under way, or
+  // while another job's tasks borrow from it. `delete_objects` runs inside the transaction, before
+  // the rows go, so that no copy can appear meanwhile; it may run again. Returns how many tasks
+  // went.
+  Result<int64_t> DeleteJob(const Context& ctx, const JobId& job,
+                            const std::function<Status()>& delete_objects);
+
+  // The driver, e.g. to shift its clock in tests.
+  SqlDb& db() { return *db_; }
+
+ private:
+  std::unique_ptr<SqlDb> db_;
+};
+
+}  // namespace partforge

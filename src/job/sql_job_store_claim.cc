@@ -1,0 +1,317 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/job_rows.h"
+#include "job/sql_job_store.h"
+#include "job/sql_job_store_rows.h"
+#include "job/sql_journal.h"
+#include "job/sql_statements.h"
+
+// The claiming half of SqlJobStore: statements of specs state-schema §4.2 to §4.4.
+namespace partforge {
+namespace {
+
+constexpr size_t kTokenBytes = 16;
+constexpr int kHeadsPerPage = 8;    // LIMIT of claim_heads
+constexpr int kHeadPagesMax = 128;  // jobs whose tasks are all backed off must not hide the others
+constexpr int kSerialDrawsMax = 10;
+
+// A job worth trying: its largest READY task of one kind.
+struct Head {
+  JobId job;
+  std::string kind;
+  int64_t size_bytes = -1;
+};
+
+void AppendHeads(const SqlRows& rows, const std::string& kind, std::vector<Head>& heads) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Head head;
+    head.job = rows.row(i).Text(0);
+    head.kind = kind;
+    head.size_bytes = rows.row(i).Int(1);
+    if (head.size_bytes >= 0) heads.push_back(std::move(head));
+  }
+}
+
+// Heads of one page over all kinds, largest first; `is_last` when no further page can give more.
+Result<std::vector<Head>> ReadHeads(const Context& ctx, SqlDb& db, const ClaimRequest& request,
+                                    int page, bool& is_last) {
+  std::vector<Head> heads;
+  is_last = true;
+  for (const std::string& kind : request.kinds) {
+    if (request.only.empty()) {
+      PF_ASSIGN(const SqlRows rows,
+                db.RunAlone(ctx, statements::kClaimHeads,
+                            {{"kind", kind}, {"offset", page * kHeadsPerPage}}));
+      const bool is_full = rows.size() == kHeadsPerPage && rows.row(kHeadsPerPage - 1).Int(1) >= 0;
+      is_last = is_last && !is_full;
+      AppendHeads(rows, kind, heads);
+      continue;
+    }
+    for (const JobId& job : request.only) {
+      PF_ASSIGN(const SqlRows rows,
+                db.RunAlone(ctx, statements::kClaimHeadOf, {{"kind", kind}, {"job", job}}));
+      AppendHeads(rows, kind, heads);
+    }
+  }
+  std::stable_sort(heads.begin(), heads.end(),
+                   [](const Head& a, const Head& b) { return a.size_bytes > b.size_bytes; });
+  return heads;
+}
+
+// One lease a task, largest first as they were picked.
+std::vector<Lease> MakeLeases(std::vector<Task> tasks, const std::string& owner,
+                              const std::string& token) {
+  std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
+    if (a.size_bytes != b.size_bytes) return a.size_bytes > b.size_bytes;
+    if (a.created_at_ms != b.created_at_ms) return a.created_at_ms < b.created_at_ms;
+    return a.id < b.id;
+  });
+  std::vector<Lease> leases(tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    leases[i].owner = owner;
+    leases[i].token = token;
+    leases[i].tasks.push_back(std::move(tasks[i]));
+  }
+  return leases;
+}
+
+Status OpenAttempt(const Context& ctx, SqlSession& session, const Task& task,
+                   std::string_view label, const std::string& owner, const std::string& token,
+                   int64_t lease_ms) {
+  PF_TRY(session.Run(statements::kOpenAttempt, {{"job", task.job},
+                                                {"task", task.id},
+                                                {"epoch", task.epoch},
+                                                {"label", label},
+                                                {"owner", owner},
+                                                {"token", token},
+                                                {"serial", DrawSerial(ctx.random)},
+                                                {"lease_ms", lease_ms}}));
+  return {};
+}
+
+// The whole claim in one round trip (claim_postgres).
+Result<std::vector<Task>> ClaimInOne(const Context& ctx, SqlDb& db, const Head& head,
+                                     const ClaimRequest& request, const std::string& token) {
+  for (int draws = 1;; ++draws) {
+    Result<SqlRows> rows = db.RunAlone(ctx, statements::kClaimPostgres,
+                                       {{"job", head.job},
+                                        {"kind", head.kind},
+                                        {"size_max", request.size_bytes_max},
+                                        {"limit", request.tasks_max},
+                                        {"owner", request.worker},
+                                        {"token", token},
+                                        {"serial", DrawSerial(ctx.random)},
+                                        {"lease_ms", request.lease_ms},
+                                        {"slot", CounterSlot(request.worker)}});
+    const bool is_collision = !rows.ok() && rows.status().code() == Code::kAlreadyExists;
+    if (is_collision && draws < kSerialDrawsMax) continue;
+    PF_TRY(rows);
+    return ReadTasks(*rows);
+  }
+}
+
+// The same, statement by statement, inside a transaction.
+Result<std::vector<Task>> ClaimInSteps(const Context& ctx, SqlSession& session, const Head& head,
+                                       const ClaimRequest& request, const std::string& token) {
+  PF_ASSIGN(const SqlRows rows,
+            session.Run(statements::kClaim, {{"job", head.job},
+                                             {"kind", head.kind},
+                                             {"size_max", request.size_bytes_max},
+                                             {"limit", request.tasks_max}}));
+  PF_ASSIGN(std::vector<Task> tasks, ReadTasks(rows));
+  SqlJournal journal(session, head.job, request.worker);
+  for (const Task& after : tasks) {
+    PF_TRY(OpenAttempt(ctx, session, after, "", request.worker, token, request.lease_ms));
+    Task before = after;
+    before.state = TaskState::kReady;
+    PF_TRY(journal.Moved(before, after, "claimed"));
+  }
+  PF_TRY(journal.Close());
+  return tasks;
+}
+
+}  // namespace
+
+Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimRequest& request) {
+  if (request.tasks_max < 1) return std::vector<Lease>{};
+  const std::string token = RandomHex(ctx.random, kTokenBytes);
+  for (int page = 0; page < kHeadPagesMax; ++page) {
+    bool is_last = true;
+    PF_ASSIGN(const std::vector<Head> heads, ReadHeads(ctx, *db_, request, page, is_last));
+    for (const Head& head : heads) {
+      Result<std::vector<Task>> tasks =
+          db_->dialect() == SqlDialect::kPostgres
+              ? ClaimInOne(ctx, *db_, head, request, token)
+              : WriteFor<std::vector<Task>>(ctx, *db_, [&](SqlSession& session) {
+                  return ClaimInSteps(ctx, session, head, request, token);
+                });
+      PF_TRY(tasks);
+      if (!tasks->empty()) return MakeLeases(std::move(tasks).value(), request.worker, token);
+    }
+    if (is_last) break;
+  }
+  return std::vector<Lease>{};
+}
+
+Result<std::optional<Lease>> SqlJobStore::ClaimNamed(const Context& ctx, const NamedClaim& claim) {
+  using Granted = std::optional<Lease>;
+  return WriteFor<Granted>(ctx, *db_, [&](SqlSession& session) -> Result<Granted> {
+    const bool is_load = claim.twin == NamedClaim::Twin::kLoadAttempt;
+    if (is_load) PF_TRY(session.Run(statements::kTouch, {{"job", claim.job}}));
+    PF_ASSIGN(const Task before, LockTask(session, claim.job, claim.task));
+    Lease lease;
+    lease.owner = claim.worker;
+    lease.token = RandomHex(ctx.random, kTokenBytes);
+    if (is_load && !claim.label.empty()) {
+      PF_ASSIGN(const SqlRows known,
+                session.Run(statements::kFindLabel,
+                            {{"job", claim.job}, {"task", claim.task}, {"label", claim.label}}));
+      if (!known.empty()) {
+        if (known.row(0).Text(1) != "OPEN") {
+          return LeaseLost(fmt::format("open attempt {} again", claim.label), claim.task,
+                           known.row(0).Uint(0));
+        }
+        lease.owner = known.row(0).Text(2);
+        lease.token = known.row(0).Text(3);
+        lease.tasks.push_back(before);
+        lease.tasks[0].epoch = known.row(0).Uint(0);
+        return Granted(std::move(lease));
+      }
+    }
+    Result<SqlRows> rows =
+        is_load ? session.Run(statements::kClaimNamed, {{"job", claim.job}, {"task", claim.task}})
+                : session.Run(statements::kClaimTwin,
+                              {{"job", claim.job}, {"task", claim.task}, {"epoch", claim.epoch}});
+    PF_TRY(rows);
+    if (rows->empty()) return Granted();
+    PF_ASSIGN(const Task after, ReadTask(rows->row(0)));
+    PF_TRY(OpenAttempt(ctx, session, after, is_load ? claim.label : "", claim.worker, lease.token,
+                       claim.lease_ms));
+    SqlJournal journal(session, claim.job, claim.worker);
+    PF_TRY(journal.Moved(before, after, is_load ? "opened" : "twin_claimed"));
+    PF_TRY(journal.Close());
+    lease.tasks.push_back(after);
+    return Granted(std::move(lease));
+  });
+}
+
+namespace {
+
+// The rows a chooser may choose from: a few fragmented ones, and the smallest normalized one with
+// its siblings.
+Result<Candidates> PickCandidates(SqlSession& session, const BatchRequest& request) {
+  Candidates candidates;
+  PF_ASSIGN(const SqlRows fragmented,
+            session.Run(statements::kPickFragmented, {{"job", request.job}}));
+  PF_ASSIGN(candidates.fragmented, ReadTasks(fragmented));
+  PF_ASSIGN(const SqlRows smallest,
+            session.Run(statements::kPickSmallest,
+                        {{"job", request.job}, {"bytes_max", request.bytes_max}}));
+  PF_ASSIGN(candidates.batch, ReadTasks(smallest));
+  if (!candidates.batch.empty() && request.tasks_max > 1) {
+    const Task& first = candidates.batch[0];
+    PF_ASSIGN(const SqlRows siblings,
+              session.Run(statements::kPickSiblings, {{"job", request.job},
+                                                      {"group", first.group_key},
+                                                      {"partition", first.partition_id},
+                                                      {"task", first.id},
+                                                      {"limit", request.tasks_max - 1}}));
+    PF_ASSIGN(const std::vector<Task> more, ReadTasks(siblings));
+    candidates.batch.insert(candidates.batch.end(), more.begin(), more.end());
+  }
+  PF_ASSIGN(const SqlRows window, session.Run(statements::kWindow, {{"job", request.job}}));
+  candidates.window_from_ms = window.row(0).Int(0);
+  PF_ASSIGN(candidates.now_ms, StoreNow(session));
+  return candidates;
+}
+
+}  // namespace
+
+Result<std::optional<Lease>> SqlJobStore::ClaimBatch(const Context& ctx,
+                                                     const BatchRequest& request,
+                                                     const ChooseBatch& choose) {
+  using Granted = std::optional<Lease>;
+  bool is_overtaken = false;
+  Result<Granted> granted =
+      WriteFor<Granted>(ctx, *db_, [&](SqlSession& session) -> Result<Granted> {
+        is_overtaken = false;
+        PF_ASSIGN(const SqlRows working,
+                  session.Run(statements::kJobIsWorking, {{"job", request.job}}));
+        if (working.row(0).Int(0) == 0) return Granted();
+        PF_ASSIGN(const Candidates candidates, PickCandidates(session, request));
+        std::vector<TaskEdit> chosen = choose(candidates);
+        if (chosen.empty()) return Granted();
+        Lease lease;
+        lease.owner = request.worker;
+        lease.token = RandomHex(ctx.random, kTokenBytes);
+        lease.output = request.output.empty() ? chosen[0].superseded_by : request.output;
+        std::sort(chosen.begin(), chosen.end(),
+                  [](const TaskEdit& a, const TaskEdit& b) { return a.id < b.id; });
+        SqlJournal journal(session, request.job, request.worker);
+        for (const TaskEdit& edit : chosen) {
+          PF_ASSIGN(const SqlRows rows,
+                    session.Run(statements::kClaimBatch, {{"job", request.job},
+                                                          {"task", edit.id},
+                                                          {"epoch", edit.epoch},
+                                                          {"output", lease.output}}));
+          if (rows.empty()) {
+            is_overtaken = true;  // rolls back: all of a batch or none
+            return Status(Code::kConflict,
+                          fmt::format("claim batch: the task was taken: {}", edit.id));
+          }
+          PF_ASSIGN(Task after, ReadTask(rows.row(0)));
+          PF_TRY(
+              OpenAttempt(ctx, session, after, "", request.worker, lease.token, request.lease_ms));
+          Task before = after;
+          before.state = TaskState::kCompactReady;
+          PF_TRY(journal.Moved(before, after, "batch_claimed"));
+          lease.tasks.push_back(std::move(after));
+        }
+        PF_TRY(journal.Close());
+        return Granted(std::move(lease));
+      });
+  if (is_overtaken && !granted.ok()) return Granted();
+  return granted;
+}
+
+Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) {
+  return db_->Write(ctx, [&](SqlSession& session) -> Status {
+    for (const Task& task : lease.tasks) {
+      PF_ASSIGN(const SqlRows rows, session.Run(statements::kRenew, {{"job", task.job},
+                                                                     {"task", task.id},
+                                                                     {"epoch", task.epoch},
+                                                                     {"token", lease.token},
+                                                                     {"lease_ms", lease_ms}}));
+      if (rows.changed() == 0) return LeaseLost("renew", task.id, task.epoch);
+    }
+    return {};
+  });
+}
+
+Result<bool> SqlJobStore::Report(const Context& ctx, const Lease& lease, const Progress& progress) {
+  return WriteFor<bool>(ctx, *db_, [&](SqlSession& session) -> Result<bool> {
+    for (const Task& task : lease.tasks) {
+      PF_ASSIGN(const SqlRows rows,
+                session.Run(statements::kProgress, {{"job", task.job},
+                                                    {"task", task.id},
+                                                    {"epoch", task.epoch},
+                                                    {"token", lease.token},
+                                                    {"stage", progress.stage},
+                                                    {"fraction", progress.fraction},
+                                                    {"rows", progress.rows},
+                                                    {"bytes", progress.bytes},
+                                                    {"blocks", progress.blocks},
+                                                    {"progress", progress.detail}}));
+      if (rows.changed() == 0) return LeaseLost("report progress", task.id, task.epoch);
+    }
+    if (lease.output.empty() || lease.tasks.empty()) return false;
+    PF_ASSIGN(const SqlRows asked,
+              session.Run(statements::kAskedToFinalize,
+                          {{"job", lease.tasks[0].job}, {"output", lease.output}}));
+    return asked.row(0).Int(0) > 0;
+  });
+}
+
+}  // namespace partforge

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fake_target.h"
+#include "job/kind.h"
+#include "store/object_store.h"
+
+namespace partforge::sim {
+
+// Publishes the files of copy tasks into a FakeTarget by the protocol TOKEN (exactly-once §6.1),
+// with the retract of clickhouse-parts §11.6: the steps, names and evidence of the real committer
+// without its bytes.
+class TokenCommitter final : public Committer {
+ public:
+  // kSharedBetweenEpochs is wrong on purpose: every epoch stages under the same names and trusts
+  // that a staged name it finds was not placed yet.
+  enum class Names : uint8_t { kPerSerial, kSharedBetweenEpochs };
+  TokenCommitter(FakeTarget& target, ObjectStore& store, Names names)
+      : target_(target), store_(store), names_(names) {}
+
+  Result<Prepared> Prepare(const Context& ctx, const Commit& proposal) override;
+  Result<Staged> Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Take(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Result<Evidence> Inspect(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Result<Json> Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+
+ private:
+  enum class Place : uint8_t { kStaged, kPlaced, kAttaching, kTrash, kOldTrash, kInTable, kAbsent };
+  // What `staged` holds: whether the commit is being taken back, and the tokens that a broken-off
+  // retract replaced.
+  struct Plan {
+    bool is_retract = false;
+    int64_t round = 0;
+    std::map<int64_t, std::string> old_tokens;  // by piece number
+  };
+
+  static Result<Plan> ParsePlan(const Json& staged);
+  static Json DumpPlan(const Plan& plan);
+  std::string TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const;
+  Result<Place> Look(const Plan& plan, const Piece& piece);
+  Result<bool> IsGoneForGood(const Context& ctx, const Plan& plan, const Commit& fenced,
+                             const Piece& piece, CommitScope& scope);
+  Status PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
+                      const Piece& piece, CommitScope& scope);
+  Status SetAside(const Context& ctx, const Commit& fenced, const Plan& plan, const Piece& piece,
+                  CommitScope& scope);
+  Result<std::vector<std::string>> ReadRows(const Context& ctx, const Chosen& chosen);
+
+  FakeTarget& target_;
+  ObjectStore& store_;
+  const Names names_;
+};
+
+}  // namespace partforge::sim
