@@ -8,7 +8,7 @@ namespace partforge::data {
 // How a column is found in a file: by id, by name, or both.
 struct FieldRef {
   int32_t id = -1;  // -1 = none
-  std::string name;
+  std::string name = {};
   bool operator==(const FieldRef&) const = default;
 };
 
