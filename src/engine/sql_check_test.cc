@@ -341,8 +341,8 @@ TEST_F(SqlCheckTest, KindsOfStatements) {
 TEST_F(SqlCheckTest, ExternalFunctionsOfADefinitionAreFound) {
   const auto found = FindExternalFunctions(
       ctx(), *engine_,
-      "CREATE TABLE x (a String DEFAULT file('/etc/hostname'), b Int8 CODEC(ZSTD(1)) MATERIALIZED "
-      "length(a)) "
+      "CREATE TABLE x (a String DEFAULT file('/etc/hostname'), b Int8 MATERIALIZED length(a) "
+      "CODEC(ZSTD(1))) "
       "ENGINE = MergeTree PARTITION BY length(a) ORDER BY a SETTINGS index_granularity = 1");
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   EXPECT_EQ(*found, std::vector<std::string>{"file"});
