@@ -70,6 +70,8 @@ class ScratchEngine {
 };
 
 std::filesystem::path WorkDir(const CommandInput& input);
+// What scripts/setup filled, when this program runs from a source tree; empty otherwise.
+std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment);
 
 // What a rewrite may use: --parallel, --memory and the machine's limits.
 struct MachineUse {
