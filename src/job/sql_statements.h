@@ -65,7 +65,8 @@ won AS (
   RETURNING {task_columns}),
 opened AS (
   INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
-  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won),
+  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won
+  RETURNING task_id, serial),
 counted AS (
   INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
   SELECT job_id, s, :slot, count(*) * k, sum(size_bytes) * k, 0, 0 FROM won, (VALUES ('IN_PROGRESS', 1), ('READY', -1)) AS v (s, k) GROUP BY job_id, s, k ORDER BY s
@@ -73,12 +74,12 @@ counted AS (
 noted AS (
   INSERT INTO events (at, job_id, task_id, epoch, actor, event, from_state, to_state)
   SELECT pf_now(), job_id, task_id, epoch, :owner, 'claimed', 'READY', 'IN_PROGRESS' FROM won)
-SELECT * FROM won)sql"};
+SELECT won.*, opened.serial FROM won JOIN opened ON opened.task_id = won.task_id)sql"};
 inline constexpr SqlStatement kOpenAttempt = {"open_attempt", R"sql(
 INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
 VALUES (:job, :task, :epoch, :label, 'OPEN', :owner, :token, :serial, pf_now() + :lease_ms, pf_now()))sql"};
 inline constexpr SqlStatement kFindLabel = {"find_label", R"sql(
-SELECT epoch, state, owner, token FROM attempts WHERE job_id = :job AND task_id = :task AND label = :label AND label <> '')sql"};
+SELECT epoch, state, owner, token, serial FROM attempts WHERE job_id = :job AND task_id = :task AND label = :label AND label <> '')sql"};
 inline constexpr SqlStatement kClaimNamed = {"claim_named", R"sql(
 UPDATE tasks SET state = CASE WHEN state = 'READY' THEN 'IN_PROGRESS' ELSE state END, epoch = epoch + 1, attempts = attempts + 1, updated_at = pf_now()
 WHERE job_id = :job AND task_id = :task AND commit_id = '' AND state IN ('READY', 'IN_PROGRESS', 'FINISHED')
