@@ -177,6 +177,24 @@ UPDATE tasks SET finalize_at = pf_now() WHERE job_id = :job AND output_id = :out
 inline constexpr SqlStatement kWindow = {"window", R"sql(
 SELECT coalesce(max(ready_at), 0) FROM tasks WHERE job_id = :job AND generation = 0 AND ready_at > 0)sql"};
 
+// By an operator's force, before amend.
+inline constexpr SqlStatement kEndAttempts = {"end_attempts", R"sql(
+UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN')sql"};
+inline constexpr SqlStatement kIsTaskCopied = {"is_task_copied", R"sql(
+SELECT job_id FROM tasks WHERE source_job_id = :job AND source_job_id <> '' AND source_task_id = :task AND job_id <> :job LIMIT 1)sql"};
+inline constexpr SqlStatement kDeleteTaskAttempts = {
+    "delete_task_attempts", "DELETE FROM attempts WHERE job_id = :job AND task_id = :task"};
+inline constexpr SqlStatement kDeleteTask = {"delete_task", "DELETE FROM tasks WHERE job_id = :job AND task_id = :task"};
+// One statement, so one snapshot: the difference stays right while others count on.
+inline constexpr SqlStatement kRepairCounters = {"repair_counters", R"sql(
+INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
+SELECT :job, d.state, 0, sum(d.n), sum(d.bytes), sum(d.parts), sum(d.row_count) FROM (
+  SELECT state, count(*) AS n, sum(size_bytes) AS bytes, sum(CASE WHEN state IN ('READY', 'IN_PROGRESS') THEN 0 ELSE parts_out END) AS parts,
+    sum(CASE WHEN state IN ('READY', 'IN_PROGRESS') THEN 0 ELSE rows_out END) AS row_count FROM tasks WHERE job_id = :job GROUP BY state
+  UNION ALL SELECT state, -n, -bytes, -parts, -row_count FROM counters WHERE job_id = :job) d
+GROUP BY d.state HAVING sum(d.n) <> 0 OR sum(d.bytes) <> 0 OR sum(d.parts) <> 0 OR sum(d.row_count) <> 0
+ON CONFLICT (job_id, state, slot) DO UPDATE SET n = counters.n + excluded.n, bytes = counters.bytes + excluded.bytes, parts = counters.parts + excluded.parts, row_count = counters.row_count + excluded.row_count)sql"};
+
 // ---- §4.8 decide, fence, advance
 inline constexpr SqlStatement kJobForUpdate = {
     "job_for_update", "SELECT state, publish FROM jobs WHERE job_id = :job {for_update}"};
