@@ -65,7 +65,7 @@ Json TokenCommitter::DumpPlan(const Plan& plan) {
 std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const {
   // 2^62 + serial·2^20 + piece; a later round takes piece numbers that were never used.
   const uint64_t serial =
-      names_ == Names::kPerSerial ? fenced.serial : XxHash64(AsBytes(fenced.id)) >> 22;
+      variant_ == Variant::kSharedNames ? XxHash64(AsBytes(fenced.id)) >> 22 : fenced.serial;
   const uint64_t block =
       (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number + round * 1'000);
   return fmt::format("{}_{}_{}_0", piece.partition, block, block);
@@ -128,11 +128,16 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
     directory.name = piece.token;
     directory.uuid = fenced.id;
     const auto intended = scope.Intend(ctx, directory);
-    const bool is_again = !intended.ok() && intended.status().code() == Code::kAlreadyExists;
-    if (!intended.ok() && !is_again) return intended.status();
+    const bool is_shared = variant_ == Variant::kSharedNames;
+    const auto may_stand = [&](const Status& status) {
+      return is_shared && status.code() == Code::kAlreadyExists;
+    };
+    if (!intended.ok() && !may_stand(intended.status())) return intended.status();
     auto inode = target_.MakeDirectory(StagedName(piece.token), part);
-    if (!inode.ok() && inode.status().code() == Code::kAlreadyExists && is_again)
-      inode = int64_t{0};
+    if (!inode.ok() && may_stand(inode.status())) {
+      PF_ASSIGN(const auto found, target_.FindDetached(StagedName(piece.token)));
+      inode = found.value_or(0);
+    }
     PF_ASSIGN(const int64_t made, std::move(inode));
     piece.ino = static_cast<uint64_t>(made);
     PF_FAULT(ctx, "sim.staged_directory");
@@ -160,9 +165,10 @@ Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece
     PF_ASSIGN(const auto inode, target_.FindDetached(name));
     return inode.has_value();
   };
+  PF_ASSIGN(const bool is_placed, is_there(piece.token));
+  if (is_placed && variant_ == Variant::kCopies) return Place::kPlaced;
   PF_ASSIGN(const bool is_staged, is_there(StagedName(piece.token)));
   if (is_staged) return Place::kStaged;
-  PF_ASSIGN(const bool is_placed, is_there(piece.token));
   if (is_placed) return Place::kPlaced;
   PF_ASSIGN(const bool is_attaching, is_there(AttachingName(piece.token)));
   if (is_attaching) return Place::kAttaching;
@@ -212,6 +218,13 @@ Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, Com
   return Json("{}");
 }
 
+Status TokenCommitter::PlacePiece(const Piece& piece) {
+  if (variant_ == Variant::kCopies) {
+    return MaybeRenamed(target_.Copy(StagedName(piece.token), piece.token));
+  }
+  return MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token));
+}
+
 Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
                                     const Piece& piece, CommitScope& scope) {
   for (int moves = 0; moves < kMovesMax; ++moves) {
@@ -221,7 +234,7 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
       case Place::kInTable:
         return {};
       case Place::kStaged:
-        PF_TRY(MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token)));
+        PF_TRY(PlacePiece(piece));
         PF_FAULT(ctx, "sim.placed");
         break;
       case Place::kOldTrash:
@@ -232,6 +245,9 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
         const Status attached = target_.Attach(piece.token, fenced.epoch);
         if (!attached.ok() && attached.code() == Code::kRefused) return attached;
         PF_FAULT(ctx, "sim.attach_sent");
+        if (attached.ok() && variant_ == Variant::kCopies) {
+          PF_TRY(target_.Remove(StagedName(piece.token)));
+        }
         break;
       }
       case Place::kAttaching: {
