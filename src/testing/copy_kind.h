@@ -19,7 +19,7 @@ namespace partforge::testing {
 //   each made by
 //            PutIfAbsent from the one before; the largest number is the table
 struct CopyRequest {
-  std::string source, target;
+  std::string source = {}, target = {};
   int64_t lines_per_task = 1;
   enum class Compaction : uint8_t { kNo, kYes } compaction = Compaction::kNo;
 };

@@ -11,9 +11,9 @@
 #include "job/publisher.h"
 #include "job/worker.h"
 #include "laws.h"
-#include "sim_job_store.h"
 #include "sim_store.h"
 #include "testing/copy_kind.h"
+#include "testing/hooked_job_store.h"
 #include "testing/memory_job_store.h"
 #include "testing/test_world.h"
 #include "token_committer.h"
@@ -112,7 +112,17 @@ class World {
   testing::MemoryJobStore jobs_{clock_};
   SimStore store_{baton_};
   FakeTarget target_{baton_};
-  SimJobStore shared_jobs_{baton_, jobs_};
+  testing::HookedJobStore shared_jobs_{
+      jobs_,
+      [this](std::string_view call) -> Status {
+        baton_.Yield(call);
+        if (!baton_.DrawFailure(call)) return {};
+        return Status(Code::kUnavailable, "simulated failure of the job store");
+      },
+      [this](std::string_view call) -> Status {
+        if (!baton_.DrawLostReply(call)) return {};
+        return Status(Code::kUnknownOutcome, "simulated loss of a reply");
+      }};
   testing::CopyPlanner planner_{store_};
   testing::CopyExecutor executor_{store_};
   testing::CopyBatchExecutor batch_executor_{store_};
