@@ -92,6 +92,7 @@ Result<std::vector<std::string>> ReadCopyTable(const Context& ctx, ObjectStore& 
                                                const std::string& target);
 std::vector<std::string> SplitLines(std::string_view text);
 
+std::string DigestOfCopy(std::string_view text);
 // Where the attempt put its lines, as `outputs` of its result says.
 Result<std::string> CopyFileOf(const Json& outputs);
 
