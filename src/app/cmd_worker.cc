@@ -39,7 +39,17 @@ Status Run(const CommandInput& input) {
   run.options.attempts_max = input.options.Int("max-attempts");
   run.options.shutdown_grace_ms = input.options.DurationMs("shutdown-grace");
   run.options.only = input.options.List("job-id");
-  run.options.until = input.options.Bool("once") ? RunUntil::kOnce : RunUntil::kStopped;
+  run.options.until = RunUntil::kStopped;
+  if (input.options.Bool("drain")) run.options.until = RunUntil::kJobsDone;
+  if (input.options.Bool("once")) run.options.until = RunUntil::kOnce;
+  if (run.options.until == RunUntil::kJobsDone) {
+    if (run.options.only.empty()) {
+      return Status(Code::kInvalidArgument, "--drain needs to know which jobs")
+          .Explain(1006, "worker", "--drain --job-id=JOB");
+    }
+    run.options.poll_ms = std::min<int64_t>(run.options.poll_ms, 500);
+    run.options.maintain_interval_ms = 500;
+  }
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   BucketStores stores(input);
   PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
@@ -82,6 +92,10 @@ Command WorkerCommand() {
               .type = OptionType::kBool,
               .default_text = "false",
               .help = "one part or one maintenance pass, then end"},
+             {.name = "drain",
+              .type = OptionType::kBool,
+              .default_text = "false",
+              .help = "end when nothing is left to do for the jobs named"},
              {.name = "role", .default_text = "all", .help = "all or inserter"},
              {.name = "worker-id", .help = "name of this worker (default: host and process id)"},
              {.name = "poll-interval",

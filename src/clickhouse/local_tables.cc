@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::string_view kCompletedSuffix = "__partforge_completed";
 
+// STOP MERGES ends with the engine's process; what stands in the table's own settings does not. So
+// an engine that was started again merges nothing before it is told to stop again. OPTIMIZE is not
+// bound by them.
+constexpr std::string_view kNoMerges =
+    "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
+    "max_number_of_merges_with_ttl_in_pool = 0";
+
 std::string Sql(const TableName& table) {
   return QuoteTable(table.database, table.table);
 }
@@ -94,6 +101,18 @@ Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sq
   return ToInt(text);
 }
 
+std::vector<std::string> InsertableColumns(const CreateTable& table) {
+  std::vector<std::string> names;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "MATERIALIZED" || column.default_kind == "ALIAS" ||
+        column.default_kind == "EPHEMERAL") {
+      continue;
+    }
+    names.push_back(column.name);
+  }
+  return names;
+}
+
 Status DropUserDatabases(const Context& ctx, Engine& engine) {
   PF_ASSIGN(const QueryOutcome names,
             engine.Query(
@@ -131,17 +150,20 @@ Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
   }
   PF_TRY(tables.Run(ctx, tables.request_.source.sql));
   PF_TRY(tables.StopMergesOf(ctx, tables.source(), true));
+  PF_TRY(tables.Run(
+      ctx, fmt::format("ALTER TABLE {} MODIFY SETTING {}", Sql(tables.source()), kNoMerges)));
   PF_TRY(tables.Run(ctx, tables.request_.destination.sql));
   PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl == TtlPolicy::kKeep));
   // Vertical merges always: several times cheaper than horizontal ones (performance §1). The
   // settings live in the local table only, not in the parts.
-  PF_TRY(tables.Run(
-      ctx, fmt::format("ALTER TABLE {} MODIFY SETTING default_compression_codec = {}, "
-                       "enable_vertical_merge_algorithm = 1, "
-                       "vertical_merge_algorithm_min_rows_to_activate = 0, "
-                       "vertical_merge_algorithm_min_bytes_to_activate = 0, "
-                       "vertical_merge_algorithm_min_columns_to_activate = 0",
-                       Sql(tables.destination()), QuoteString(tables.request_.compression_codec))));
+  PF_TRY(
+      tables.Run(ctx, fmt::format("ALTER TABLE {} MODIFY SETTING default_compression_codec = {}, "
+                                  "enable_vertical_merge_algorithm = 1, "
+                                  "vertical_merge_algorithm_min_rows_to_activate = 0, "
+                                  "vertical_merge_algorithm_min_bytes_to_activate = 0, "
+                                  "vertical_merge_algorithm_min_columns_to_activate = 0, {}",
+                                  Sql(tables.destination()),
+                                  QuoteString(tables.request_.compression_codec), kNoMerges)));
   return tables;
 }
 
@@ -187,15 +209,26 @@ Result<std::filesystem::path> LocalTables::DataPath(const Context& ctx, const Ta
   return std::filesystem::path(rows[0][0]);
 }
 
-Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
-                                 std::string_view part_name) {
-  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, source()));
+Status LocalTables::Attach(const Context& ctx, const TableName& table,
+                           const std::filesystem::path& part_directory,
+                           std::string_view part_name) {
+  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, table));
   const std::filesystem::path detached = data_path / "detached";
   PF_TRY(MakeDirectories(detached, 0750));
   PF_TRY(RenameNoReplace(part_directory, detached / std::string(part_name)));
-  return Run(ctx,
-             fmt::format("ALTER TABLE {} ATTACH PART {}", Sql(source()), QuoteString(part_name)))
-      .With(fmt::format("attach source part {}", part_name));
+  return Run(ctx, fmt::format("ALTER TABLE {} ATTACH PART {}", Sql(table), QuoteString(part_name)))
+      .With(fmt::format("attach part {}", part_name));
+}
+
+Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
+                                 std::string_view part_name) {
+  return Attach(ctx, source(), part_directory, part_name);
+}
+
+Status LocalTables::AttachDestination(const Context& ctx,
+                                      const std::filesystem::path& part_directory,
+                                      std::string_view part_name) {
+  return Attach(ctx, destination(), part_directory, part_name);
 }
 
 Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableName& table) {
@@ -261,6 +294,10 @@ Status LocalTables::TruncateStaging(const Context& ctx) {
 Status LocalTables::ExchangeCompleted(const Context& ctx) {
   PF_TRY(Run(ctx, fmt::format("EXCHANGE TABLES {} AND {}", Sql(destination()), Sql(completed()))));
   PF_FAULT(ctx, "clickhouse.tables_exchanged");
+  return DropCompleted(ctx);
+}
+
+Status LocalTables::DropCompleted(const Context& ctx) {
   PF_TRY(Run(ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", Sql(completed()))));
   has_completed_ = false;
   return {};

@@ -38,7 +38,8 @@ struct LocalTablesRequest {
 // first. One thread at a time.
 class LocalTables {
  public:
-  // Drops leftovers, creates databases (Atomic) and both tables, sets the codec, stops merges.
+  // Drops leftovers, creates databases (Atomic) and both tables, sets the codec, stops merges (so
+  // that they stay stopped also when the engine's process is started again).
   // kRefused or kInvalidArgument from the engine say that a schema does not work here.
   static Result<LocalTables> Create(const Context& ctx, Engine& engine, LocalTablesRequest request);
 
@@ -51,6 +52,10 @@ class LocalTables {
   Status AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
                       std::string_view part_name);
 
+  // The same for a produced part, into the destination table: for `verify`.
+  Status AttachDestination(const Context& ctx, const std::filesystem::path& part_directory,
+                           std::string_view part_name);
+
   Result<PartitionMap> ActiveParts(const Context& ctx, const TableName& table);
   Result<int64_t> CountRows(const Context& ctx, const TableName& table,
                             std::string_view additional_filter);
@@ -61,6 +66,8 @@ class LocalTables {
   Status TruncateStaging(const Context& ctx);
   // Destination and completed table change names, and the emptied one is dropped.
   Status ExchangeCompleted(const Context& ctx);
+  // The emptied table behind the completed table's name, after an exchange.
+  Status DropCompleted(const Context& ctx);
   // STOP MERGES does not survive a restart of the engine: said again for every table.
   Status StopMerges(const Context& ctx);
   Status StartDestinationMerges(const Context& ctx);
@@ -72,6 +79,8 @@ class LocalTables {
   LocalTables(Engine& engine, LocalTablesRequest request)
       : engine_(&engine), request_(std::move(request)) {}
   Status Run(const Context& ctx, std::string_view sql);
+  Status Attach(const Context& ctx, const TableName& table,
+                const std::filesystem::path& part_directory, std::string_view part_name);
   Result<std::filesystem::path> DataPath(const Context& ctx, const TableName& table);
   Status StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl);
 
@@ -80,6 +89,8 @@ class LocalTables {
   bool has_completed_ = false;
 };
 
+// Columns that an INSERT without a column list writes, in order.
+std::vector<std::string> InsertableColumns(const CreateTable& table);
 // Drops every database that is not the engine's own.
 Status DropUserDatabases(const Context& ctx, Engine& engine);
 // Rows of a TabSeparated answer, unescaped.

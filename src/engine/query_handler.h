@@ -22,9 +22,12 @@ namespace partforge {
 class QueryHandler {
  public:
   struct Options {
-    std::shared_ptr<const ChdbLibrary> library;
-    std::vector<std::string> connection_arguments;
-    Secret access_key;  // empty = anybody
+    std::shared_ptr<const ChdbLibrary> library = {};
+    std::vector<std::string> connection_arguments = {};
+    // What requests must bring as password (header X-ClickHouse-Key, basic authorization or URL);
+    // both empty = anybody.
+    Secret access_key = {};
+    std::string access_key_sha256 = {};  // or its digest in lower-case hex
     bool allows_external_reads = false;
   };
   explicit QueryHandler(Options options);

@@ -85,6 +85,7 @@ void MemoryJobStore::Record(const JobId& job, const TaskId& task, const CommitId
   view.task = task;
   view.commit = commit;
   view.epoch = epoch;
+  view.actor = actor_;
   view.event = event;
   view.from_state = from;
   view.to_state = to;
@@ -153,6 +154,7 @@ Status MemoryJobStore::AddTask(const JobRow& job, const Task& task) {
   row.task.size_bytes = task.size_bytes;
   row.task.source_job = task.source_job;
   row.task.source_task = task.source_task;
+  row.task.group_key = task.group_key;
   row.task.payload = task.payload;
   row.task.created_at_ms = row.task.updated_at_ms = NowMs();
   state_.tasks[{job.spec.id, task.id}] = std::move(row);
@@ -197,6 +199,7 @@ Task MemoryJobStore::Grant(const Context& ctx, TaskRow& row, TaskState to,
 
 Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const ClaimRequest& request) {
   return Transact([&]() -> Result<std::vector<Lease>> {
+    actor_ = request.worker;
     const auto is_wanted = [&](const TaskRow& row) {
       const JobRow& job = state_.jobs.at(row.task.job);
       const auto in = [](const auto& list, const std::string& one) {
@@ -243,6 +246,7 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimNamed(const Context& ctx,
     lease.owner = claim.worker;
     for (const auto& [epoch, attempt] : row->attempts) {
       if (claim.label.empty() || attempt.view.label != claim.label) continue;
+      if (!IsOpen(attempt.view)) return LeaseLost(claim.task, epoch);
       lease.token = attempt.token;
       lease.tasks.push_back(row->task);
       lease.tasks.front().epoch = epoch;
@@ -318,6 +322,14 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimBatch(const Context& ctx,
       return std::optional<Lease>();
     const std::vector<TaskEdit> edits = choose(CandidatesOf(request.job, request));
     if (edits.empty()) return std::optional<Lease>();
+    for (const TaskEdit& edit : edits) {
+      PF_ASSIGN(const TaskRow* row, FindTask(request.job, edit.id));
+      // Somebody took a member: then the whole batch is not taken.
+      if (row->task.state != TaskState::kCompactReady || row->task.epoch != edit.epoch) {
+        return std::optional<Lease>();
+      }
+    }
+    actor_ = request.worker;
     Lease lease;
     lease.owner = request.worker;
     lease.token = RandomHex(ctx.random, 16);
@@ -328,9 +340,6 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimBatch(const Context& ctx,
     attempt.view.lease_until_ms = NowMs() + request.lease_ms;
     for (const TaskEdit& edit : edits) {
       PF_ASSIGN(TaskRow * row, FindTask(request.job, edit.id));
-      if (row->task.state != TaskState::kCompactReady || row->task.epoch != edit.epoch) {
-        return Status(Code::kConflict, fmt::format("task of the batch has moved: {}", edit.id));
-      }
       row->output_id = lease.output;
       row->task.finalize_at_ms = 0;
       lease.tasks.push_back(Grant(ctx, *row, TaskState::kCompacting, attempt));
@@ -380,6 +389,7 @@ Result<bool> MemoryJobStore::Report(const Context&, const Lease& lease, const Pr
 
 Status MemoryJobStore::Settle(const Context&, const Lease& lease, const Settlement& settlement) {
   return Transact([&]() -> Status {
+    actor_ = lease.owner;
     if (settlement.added.size() != settlement.added_results.size()) {
       return Status(Code::kInvalidArgument, "a settlement needs one result for each task it adds");
     }
@@ -460,8 +470,7 @@ Status MemoryJobStore::AddOutput(const Lease& lease, const Settlement& settlemen
   const Task& added = settlement.added[index];
   const JobId& job = lease.tasks.front().job;
   if (state_.tasks.contains({job, added.id})) {
-    return Status(Code::kCorruption,
-                  fmt::format("output of the batch exists already: {}", added.id));
+    return Status(Code::kConflict, fmt::format("output of the batch exists already: {}", added.id));
   }
   TaskRow row;
   row.task = added;

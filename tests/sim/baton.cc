@@ -114,6 +114,12 @@ void Baton::End(std::string failure) {
   throw SimCrash{};
 }
 
+uint64_t Baton::Chances(std::string_view what, uint64_t one_in) const {
+  const bool is_hot = std::any_of(options_.hot_steps.begin(), options_.hot_steps.end(),
+                                  [&](const std::string& hot) { return what.starts_with(hot); });
+  return is_hot ? options_.hot_one_in : one_in;
+}
+
 void Baton::Yield(std::string_view what) {
   if (is_ending_) throw SimCrash{};
   ++steps_;
@@ -123,14 +129,14 @@ void Baton::Yield(std::string_view what) {
   if (steps_ > options_.steps_max) End(fmt::format("not finished after {} steps", steps_));
   if (!IsFaulty() && steps_ % 8 == 0 && is_finished_()) End("");
   Actor& self = *actors_[holder_];
-  if (IsFaulty() && OneIn(options_.stall_one_in)) {
+  if (IsFaulty() && OneIn(Chances(what, options_.stall_one_in))) {
     const auto stall_ms = static_cast<int64_t>(Below(static_cast<uint64_t>(options_.stall_ms_max)));
     self.wake_at_ms = now_ms_ + stall_ms;
     Trace(fmt::format("  stalls for {} ms", stall_ms));
   }
   HandOver();
   if (is_ending_) throw SimCrash{};
-  if (IsFaulty() && OneIn(options_.crash_one_in)) {
+  if (IsFaulty() && OneIn(Chances(what, options_.crash_one_in))) {
     Trace(fmt::format("  CRASH at {}", what));
     throw SimCrash{};
   }

@@ -26,6 +26,10 @@ struct BatonOptions {
   // Chances of one in so many, at each hand-back; 0 = never.
   uint64_t crash_one_in = 60, fail_one_in = 50, lose_one_in = 40, stall_one_in = 60;
   int64_t stall_ms_max = 240'000;
+  // Where this history goes wrong more often than elsewhere: steps whose name starts with it; empty
+  // = nowhere.
+  std::vector<std::string> hot_steps;
+  uint64_t hot_one_in = 6;
   bool is_traced = false;
 };
 
@@ -76,6 +80,7 @@ class Baton {
   void RunActor(size_t index);
   void HandOver();
   size_t PickNext();
+  uint64_t Chances(std::string_view what, uint64_t one_in) const;
   void WaitForTurn(std::unique_lock<std::mutex>& lock, size_t index);
   void End(std::string failure);
   uint64_t Next();

@@ -38,6 +38,17 @@ Status FakeTarget::Rename(const std::string& from, const std::string& to) {
   return {};
 }
 
+Status FakeTarget::Copy(const std::string& from, const std::string& to) {
+  PF_TRY(Enter("disk.copy", from + " to " + to));
+  const auto it = detached_.find(from);
+  if (it == detached_.end()) return Status(Code::kNotFound, fmt::format("absent: {}", from));
+  if (detached_.contains(to)) return Status(Code::kAlreadyExists, fmt::format("exists: {}", to));
+  const int64_t inode = ++inodes_made_;
+  parts_[inode] = parts_.at(it->second);
+  detached_[to] = inode;
+  return {};
+}
+
 Status FakeTarget::Remove(const std::string& name) {
   PF_TRY(Enter("disk.remove", name));
   const auto it = detached_.find(name);
@@ -172,7 +183,7 @@ void FakeTarget::WorkInBackground() {
     parts_.erase(outdated_.front());
     outdated_.erase(outdated_.begin());
   }
-  if (baton_.IsFaulty() && baton_.OneIn(40)) Restart();
+  if (baton_.IsFaulty() && baton_.OneIn(statements_.empty() ? 40 : 6)) Restart();
 }
 
 }  // namespace partforge::sim

@@ -33,8 +33,9 @@ class FakeTarget {
   Result<int64_t> MakeDirectory(const std::string& name,
                                 const SimPart& part);  // the inode; kAlreadyExists
   Status Rename(const std::string& from,
-                const std::string& to);    // no-replace: kNotFound, kAlreadyExists
-  Status Remove(const std::string& name);  // absent counts as removed
+                const std::string& to);  // no-replace: kNotFound, kAlreadyExists
+  Status Copy(const std::string& from, const std::string& to);  // as Rename, but both stay
+  Status Remove(const std::string& name);                       // absent counts as removed
   Result<std::optional<int64_t>> FindDetached(const std::string& name);
   Result<bool> IsInTable(int64_t inode);  // a directory of the table with this inode
 

@@ -11,6 +11,7 @@ namespace partforge::sim {
 enum class Mistake : uint8_t {
   kNone,
   kSharedNames,  // staged names are the same in every epoch
+  kCopies,       // what is bound is copied into place instead of moved
   kBlindApply,   // a lake commit is added without asking whether it is there
 };
 

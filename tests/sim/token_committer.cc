@@ -35,6 +35,13 @@ std::string StagedName(const std::string& token) {
 std::string TrashName(const std::string& token) {
   return "pftrash_" + token;
 }
+// What is still to be in the table: a piece that was cut anew has given its rows to another one.
+Result<std::vector<Piece>> LivePieces(const Context& ctx, CommitScope& scope) {
+  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  std::erase_if(pieces, [](const Piece& piece) { return piece.state == PieceState::kReplaced; });
+  return pieces;
+}
+
 std::string AttachingName(const std::string& token) {
   return "attaching_" + token;
 }
@@ -45,7 +52,6 @@ Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
   PF_ASSIGN(const JsonDoc doc, ParseJson(staged));
   Plan plan;
   plan.is_retract = doc.at("retract").get<bool>();
-  plan.round = doc.at("round").get<int64_t>();
   for (const auto& [number, token] : doc.at("old_tokens").items()) {
     plan.old_tokens[std::stoll(number)] = token.get<std::string>();
   }
@@ -55,19 +61,17 @@ Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
 Json TokenCommitter::DumpPlan(const Plan& plan) {
   JsonDoc doc = JsonDoc::object();
   doc["retract"] = plan.is_retract;
-  doc["round"] = plan.round;
   doc["old_tokens"] = JsonDoc::object();
   for (const auto& [number, token] : plan.old_tokens)
     doc["old_tokens"][std::to_string(number)] = token;
   return DumpJson(doc);
 }
 
-std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const {
-  // 2^62 + serial·2^20 + piece; a later round takes piece numbers that were never used.
+std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece) const {
+  // 2^62 + serial·2^20 + piece
   const uint64_t serial =
-      names_ == Names::kPerSerial ? fenced.serial : XxHash64(AsBytes(fenced.id)) >> 22;
-  const uint64_t block =
-      (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number + round * 1'000);
+      variant_ == Variant::kSharedNames ? XxHash64(AsBytes(fenced.id)) >> 22 : fenced.serial;
+  const uint64_t block = (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number);
   return fmt::format("{}_{}_{}_0", piece.partition, block, block);
 }
 
@@ -107,7 +111,7 @@ Result<Prepared> TokenCommitter::Prepare(const Context& ctx, const Commit& propo
 
 Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   partforge::Staged staged;
-  PF_ASSIGN(staged.pieces, scope.Pieces(ctx));
+  PF_ASSIGN(staged.pieces, LivePieces(ctx, scope));
   for (Piece& piece : staged.pieces) {
     PF_TRY(scope.Hold(ctx));
     const auto chosen = std::find_if(fenced.chosen.begin(), fenced.chosen.end(),
@@ -122,17 +126,22 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
       if (row.ends_with("refused")) part.refusal = SimPart::Refusal::kAlways;
       if (row.ends_with("flaky")) part.refusal = SimPart::Refusal::kSometimes;
     }
-    piece.token = TokenOf(fenced, piece, 0);
+    piece.token = TokenOf(fenced, piece);
     Thing directory;
     directory.kind = "dir";
     directory.name = piece.token;
     directory.uuid = fenced.id;
     const auto intended = scope.Intend(ctx, directory);
-    const bool is_again = !intended.ok() && intended.status().code() == Code::kAlreadyExists;
-    if (!intended.ok() && !is_again) return intended.status();
+    const bool is_shared = variant_ == Variant::kSharedNames;
+    const auto may_stand = [&](const Status& status) {
+      return is_shared && status.code() == Code::kAlreadyExists;
+    };
+    if (!intended.ok() && !may_stand(intended.status())) return intended.status();
     auto inode = target_.MakeDirectory(StagedName(piece.token), part);
-    if (!inode.ok() && inode.status().code() == Code::kAlreadyExists && is_again)
-      inode = int64_t{0};
+    if (!inode.ok() && may_stand(inode.status())) {
+      PF_ASSIGN(const auto found, target_.FindDetached(StagedName(piece.token)));
+      inode = found.value_or(0);
+    }
     PF_ASSIGN(const int64_t made, std::move(inode));
     piece.ino = static_cast<uint64_t>(made);
     PF_FAULT(ctx, "sim.staged_directory");
@@ -142,7 +151,7 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
 }
 
 Status TokenCommitter::Take(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(const auto pieces, LivePieces(ctx, scope));
   for (const Piece& piece : pieces) {
     for (int polls = 0;; ++polls) {
       PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, fenced.epoch));
@@ -160,9 +169,10 @@ Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece
     PF_ASSIGN(const auto inode, target_.FindDetached(name));
     return inode.has_value();
   };
+  PF_ASSIGN(const bool is_placed, is_there(piece.token));
+  if (is_placed && variant_ == Variant::kCopies) return Place::kPlaced;
   PF_ASSIGN(const bool is_staged, is_there(StagedName(piece.token)));
   if (is_staged) return Place::kStaged;
-  PF_ASSIGN(const bool is_placed, is_there(piece.token));
   if (is_placed) return Place::kPlaced;
   PF_ASSIGN(const bool is_attaching, is_there(AttachingName(piece.token)));
   if (is_attaching) return Place::kAttaching;
@@ -180,7 +190,7 @@ Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece
 Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fenced,
                                          CommitScope& scope) {
   PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
-  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(const auto pieces, LivePieces(ctx, scope));
   int64_t in_table = 0;
   for (const Piece& piece : pieces) {
     if (piece.state == PieceState::kConfirmed) {
@@ -197,7 +207,7 @@ Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fence
 Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
   if (plan.is_retract) return Status(Code::kRefused, "the commit is being taken back");
-  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(auto pieces, LivePieces(ctx, scope));
   std::vector<Piece> unsent;
   for (const Piece& piece : pieces) {
     if (piece.state == PieceState::kStaged) unsent.push_back(piece);
@@ -212,6 +222,13 @@ Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, Com
   return Json("{}");
 }
 
+Status TokenCommitter::PlacePiece(const Piece& piece) {
+  if (variant_ == Variant::kCopies) {
+    return MaybeRenamed(target_.Copy(StagedName(piece.token), piece.token));
+  }
+  return MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token));
+}
+
 Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
                                     const Piece& piece, CommitScope& scope) {
   for (int moves = 0; moves < kMovesMax; ++moves) {
@@ -221,7 +238,7 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
       case Place::kInTable:
         return {};
       case Place::kStaged:
-        PF_TRY(MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token)));
+        PF_TRY(PlacePiece(piece));
         PF_FAULT(ctx, "sim.placed");
         break;
       case Place::kOldTrash:
@@ -232,6 +249,9 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
         const Status attached = target_.Attach(piece.token, fenced.epoch);
         if (!attached.ok() && attached.code() == Code::kRefused) return attached;
         PF_FAULT(ctx, "sim.attach_sent");
+        if (attached.ok() && variant_ == Variant::kCopies) {
+          PF_TRY(target_.Remove(StagedName(piece.token)));
+        }
         break;
       }
       case Place::kAttaching: {
@@ -310,7 +330,7 @@ Status TokenCommitter::SetAside(const Context& ctx, const Commit& fenced, const 
 
 Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   PF_ASSIGN(Plan plan, ParsePlan(fenced.staged));
-  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(auto pieces, LivePieces(ctx, scope));
   if (!plan.is_retract) {
     for (const Piece& piece : pieces) {
       PF_ASSIGN(const Place place, Look(plan, piece));
@@ -328,16 +348,26 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
     if (!aside.ok()) break;
   }
   if (aside.ok() || aside.code() != Code::kConflict) return aside;
-  // One is in the table after all: the others go forward under names that no old statement knows.
+  // One is in the table after all: the others go forward as pieces under names that no old
+  // statement knows.
   plan.is_retract = false;
-  ++plan.round;
+  PF_ASSIGN(const auto ever, scope.Pieces(ctx));
+  int64_t next_number = ever.back().number + 1;
+  std::vector<Piece> changed;
   for (Piece& piece : pieces) {
     PF_ASSIGN(const Place place, Look(plan, piece));
-    if (place != Place::kTrash) continue;
-    plan.old_tokens[piece.number] = piece.token;
-    piece.token = TokenOf(fenced, piece, plan.round);
+    if (place != Place::kTrash && place != Place::kOldTrash) continue;
+    Piece again = piece;
+    again.number = next_number++;
+    again.state = PieceState::kStaged;
+    again.token = TokenOf(fenced, again);
+    const auto old = plan.old_tokens.find(piece.number);
+    plan.old_tokens[again.number] = place == Place::kOldTrash ? old->second : piece.token;
+    piece.state = PieceState::kReplaced;
+    changed.push_back(piece);
+    changed.push_back(again);
   }
-  PF_TRY(scope.Rebind(ctx, DumpPlan(plan), pieces));
+  PF_TRY(scope.Rebind(ctx, DumpPlan(plan), changed));
   return aside;
 }
 

@@ -16,11 +16,14 @@ namespace partforge::sim {
 // without its bytes.
 class TokenCommitter final : public Committer {
  public:
-  // kSharedBetweenEpochs is wrong on purpose: every epoch stages under the same names and trusts
-  // that a staged name it finds was not placed yet.
-  enum class Names : uint8_t { kPerSerial, kSharedBetweenEpochs };
-  TokenCommitter(FakeTarget& target, ObjectStore& store, Names names)
-      : target_(target), store_(store), names_(names) {}
+  // Wrong on purpose, all but the first:
+  enum class Variant : uint8_t {
+    kRight,
+    kSharedNames,  // every epoch stages under the same names, and uses what it finds there
+    kCopies,       // places a copy of what is bound instead of the thing itself
+  };
+  TokenCommitter(FakeTarget& target, ObjectStore& store, Variant variant)
+      : target_(target), store_(store), variant_(variant) {}
 
   Result<Prepared> Prepare(const Context& ctx, const Commit& proposal) override;
   Result<Staged> Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
@@ -36,13 +39,13 @@ class TokenCommitter final : public Committer {
   // retract replaced.
   struct Plan {
     bool is_retract = false;
-    int64_t round = 0;
     std::map<int64_t, std::string> old_tokens;  // by piece number
   };
 
   static Result<Plan> ParsePlan(const Json& staged);
   static Json DumpPlan(const Plan& plan);
-  std::string TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const;
+  std::string TokenOf(const Commit& fenced, const Piece& piece) const;
+  Status PlacePiece(const Piece& piece);
   Result<Place> Look(const Plan& plan, const Piece& piece);
   Result<bool> IsGoneForGood(const Context& ctx, const Plan& plan, const Commit& fenced,
                              const Piece& piece, CommitScope& scope);
@@ -54,7 +57,7 @@ class TokenCommitter final : public Committer {
 
   FakeTarget& target_;
   ObjectStore& store_;
-  const Names names_;
+  const Variant variant_;
 };
 
 }  // namespace partforge::sim
