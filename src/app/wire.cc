@@ -58,7 +58,9 @@ Result<double> ParseShare(const std::string& text) {
 
 }  // namespace
 
-Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use) {
+namespace {
+
+Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse use) {
   const std::string state_url = input.options.String("state-url"),
                     postgres_url = input.options.String("postgres-url");
   if (!state_url.empty() && !postgres_url.empty()) {
@@ -73,8 +75,22 @@ Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, Schema
   options.url = state_url.empty() ? postgres_url : state_url;
   options.schema = input.options.String("state-schema");
   options.use = use;
-  if (options.url.empty()) PF_ASSIGN(options.url, DefaultStateUrl(input));
+  if (options.url.empty()) {
+    PF_ASSIGN(options.url, DefaultStateUrl(input));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, use));
   return OpenJobStore(input.ctx, options);
+}
+
+Result<int64_t> Migrate(const CommandInput& input) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, SchemaUse::kMigrate));
+  return MigrateStateStore(input.ctx, options);
 }
 
 Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {
@@ -108,7 +124,8 @@ Result<std::unique_ptr<Engine>> OpenServer(const CommandInput& input) {
   options.user = input.options.String("clickhouse-user");
   options.password = input.options.SecretValue("clickhouse-password");
   if (!options.password.empty()) input.ctx.log.AddSecret(options.password.Reveal());
-  return HttpEngine::Open(options);
+  PF_ASSIGN(std::unique_ptr<HttpEngine> server, HttpEngine::Open(std::move(options)));
+  return std::unique_ptr<Engine>(std::move(server));
 }
 
 Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots) {
@@ -121,7 +138,7 @@ Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots) {
     places.flag = input.options.String("engine-library");
     places.environment = Variable(input, "PARTFORGE_ENGINE_LIBRARY");
     places.self = SelfPath();
-    places.deps = Variable(input, "PARTFORGE_DEPS_PREFIX");
+    places.deps = DepsFolder(input.environment);
     PF_ASSIGN(choice.library, FindEngineLibrary(places));
   }
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
@@ -151,6 +168,19 @@ ScratchEngine::~ScratchEngine() {
   engines_.reset();
   std::error_code ignored;  // scratch, and a later start sweeps it
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment) {
+  if (const auto it = environment.find("PARTFORGE_DEPS_PREFIX"); it != environment.end()) {
+    return it->second;
+  }
+  // A build inside the source tree: build/<preset>/bin/partforge, with deps/ beside build/.
+  std::filesystem::path folder = SelfPath().parent_path();
+  std::error_code error;
+  for (int up = 0; up < 4; ++up, folder = folder.parent_path()) {
+    if (std::filesystem::exists(folder / "deps" / "libchdb.so", error)) return folder / "deps";
+  }
+  return {};
 }
 
 std::filesystem::path WorkDir(const CommandInput& input) {

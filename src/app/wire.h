@@ -24,6 +24,9 @@ namespace partforge::app {
 // user.
 Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, SchemaUse use);
 
+// Applies pending migrations to that store; how many.
+Result<int64_t> Migrate(const CommandInput& input);
+
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
  public:
@@ -67,6 +70,8 @@ class ScratchEngine {
 };
 
 std::filesystem::path WorkDir(const CommandInput& input);
+// What scripts/setup filled, when this program runs from a source tree; empty otherwise.
+std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment);
 
 // What a rewrite may use: --parallel, --memory and the machine's limits.
 struct MachineUse {

@@ -119,48 +119,4 @@ Result<std::unique_ptr<HttpBody>> HttpClient::Open(const Context& ctx, const Htt
       }));
 }
 
-std::string UrlEncode(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string encoded;
-  encoded.reserve(text.size());
-  for (const char c : text) {
-    const bool is_letter =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (is_letter || c == '-' || c == '.' || c == '_' || c == '~') {
-      encoded += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      encoded += {'%', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return encoded;
-}
-
-Result<std::string> UrlDecode(std::string_view text) {
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-  };
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    const bool is_whole = text.size() - i > 2;
-    const int high = is_whole ? digit(text[i + 1]) : -1;
-    const int low = is_whole ? digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("percent sign without two hex digits at byte {}", i));
-    }
-    decoded += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return decoded;
-}
-
 }  // namespace partforge

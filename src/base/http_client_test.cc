@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/http_server.h"
+#include "base/process.h"
 #include "testing/test_world.h"
 
 namespace partforge {
@@ -503,6 +506,55 @@ TEST_F(HttpPair, BrokenRepliesAreFailuresNotContents) {
     ASSERT_FALSE(reply.ok()) << answer.substr(0, 100);
     EXPECT_EQ(reply.status().code(), Code::kUnknownOutcome) << reply.status().ToString();
   }
+}
+
+TEST_F(HttpPair, CertificateIsCheckedUnlessToldOtherwise) {
+  constexpr const char* kOpenssl = "/usr/bin/openssl";
+  if (access(kOpenssl, X_OK) != 0) GTEST_SKIP() << "needs the program openssl";
+  const testing::TempDir folder;
+  const std::string key = folder / "key", certificate = folder / "certificate";
+  const auto made = ChildProcess::Start(
+      {.argv = {kOpenssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-days", "2", "-subj", "/CN=here", "-addext",
+                "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate},
+       .stderr_path = folder / "log"});
+  ASSERT_TRUE(made.ok());
+  ASSERT_EQ((*made)->Wait(ctx_, 20'000).value().exit_code, 0);
+  const auto server = ChildProcess::Start({.argv = {kOpenssl, "s_server", "-accept", "127.0.0.1:0",
+                                                    "-key", key, "-cert", certificate, "-www"},
+                                           .stderr_path = folder / "log",
+                                           .captures_stdout = true});
+  ASSERT_TRUE(server.ok());
+  std::string line;
+  while (!line.starts_with("ACCEPT ")) line = (*server)->ReadLine(ctx_, 20'000).value().value();
+  const std::string url = "https://127.0.0.1:" + line.substr(line.rfind(':') + 1) + "/";
+
+  const auto refused = client_.Send(ctx_, {.method = "PUT", .url = url, .body = Bytes("x")});
+  EXPECT_EQ(refused.status().code(), Code::kRefused) << refused.status().ToString();
+  for (const HttpRequest& request : {HttpRequest{.url = url, .ca_file = certificate},
+                                     HttpRequest{.url = url, .allows_insecure_tls = true}}) {
+    const auto reply = client_.Send(ctx_, request);
+    ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+    EXPECT_EQ(reply->status, 200);
+  }
+  const auto no_file = client_.Send(ctx_, {.url = url, .ca_file = folder / "absent"});
+  EXPECT_EQ(no_file.status().code(), Code::kInvalidArgument) << no_file.status().ToString();
+}
+
+TEST_F(HttpPair, ManyOpenDescriptorsDisturbNobody) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  if (before.rlim_max < 3000) GTEST_SKIP() << "needs 3000 descriptors";
+  const rlimit wide{.rlim_cur = 3000, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &wide);
+  {
+    std::vector<UniqueFd> taken;  // select(2) cannot watch what is opened above 1023
+    for (int i = 0; i < 1200; ++i) taken.emplace_back(dup(STDERR_FILENO));
+    Serve([](const HttpServerRequest&) { return HttpServerReply{.body = "ok"}; });
+    EXPECT_EQ(client_.Send(ctx_, {.url = Url("/")}).value().body, "ok");
+    server_.reset();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(UrlEncode, KeepsOnlyUnreservedCharacters) {

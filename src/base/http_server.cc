@@ -13,15 +13,14 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <condition_variable>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <semaphore>
 #include <thread>
 
 #include "base/clock.h"
-#include "base/http_client.h"
+#include "base/demand_threads.h"
+#include "base/http_text.h"
 
 namespace partforge {
 namespace {
@@ -39,40 +38,6 @@ constexpr std::string_view kHeldHeaders[] = {"Content-Type", "Content-Encoding",
                                              "Range"};
 constexpr std::string_view kAddedHeaders[] = {"REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR",
                                               "LOCAL_PORT"};
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-// Text that is not well encoded is kept as it came.
-std::string DecodeLeniently(std::string_view text) {
-  Result<std::string> decoded = UrlDecode(text);
-  return decoded.ok() ? std::move(decoded).value() : std::string(text);
-}
-
-std::string DecodeQueryText(std::string_view text) {
-  std::string spaced(text);
-  std::replace(spaced.begin(), spaced.end(), '+', ' ');
-  return DecodeLeniently(spaced);
-}
-
-std::vector<std::pair<std::string, std::string>> ParseQuery(std::string_view text) {
-  std::vector<std::pair<std::string, std::string>> query;
-  while (!text.empty()) {
-    const std::string_view pair = text.substr(0, text.find('&'));
-    text.remove_prefix(std::min(text.size(), pair.size() + 1));
-    if (pair.empty()) continue;
-    const size_t equals = pair.find('=');
-    const std::string_view value =
-        equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);
-    query.emplace_back(DecodeQueryText(pair.substr(0, equals)), DecodeQueryText(value));
-  }
-  return query;
-}
 
 enum class Ready { kYes, kTimeout, kBroken };
 
@@ -294,11 +259,12 @@ struct HttpServer::Impl final : public httplib::Server {
       exchanges_;  // whose request is it; guarded by mutex_
 };
 
-// Threads made as connections need them, one each, and kept. The pool of httplib has a fixed size,
-// so as many idle connections as threads would leave every further client waiting.
+// The pool of httplib has a fixed size: as many idle connections as threads would leave every
+// further client waiting.
 class HttpServer::Impl::Queue final : public httplib::TaskQueue {
  public:
-  Queue(Impl& server, const sigset_t& signals) : server_(server), signals_(signals) {}
+  Queue(Impl& server, const sigset_t& signals)
+      : server_(server), threads_(kConnectionsMax, signals) {}
 
   void enqueue(std::function<void()> task) override {
     {
@@ -306,49 +272,13 @@ class HttpServer::Impl::Queue final : public httplib::TaskQueue {
       ++server_.waiting_count_;
       if (server_.IsCrowded()) server_.RetireIdle();
     }
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (free_threads_ < tasks_.size() && threads_.size() < kConnectionsMax) {
-      threads_.emplace_back([this] { Run(); });
-    } else {
-      arrived_.notify_one();
-    }
+    threads_.Add(std::move(task));
   }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      is_ending_ = true;
-    }
-    arrived_.notify_all();
-    threads_.clear();  // joins
-  }
+  void shutdown() override { threads_.Finish(); }
 
  private:
-  void Run() {
-    pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
-    std::unique_lock lock(mutex_);
-    while (true) {
-      ++free_threads_;
-      arrived_.wait(lock, [&] { return is_ending_ || !tasks_.empty(); });
-      --free_threads_;
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
   Impl& server_;
-  const sigset_t signals_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
-  size_t free_threads_ = 0;                  // guarded by mutex_
-  bool is_ending_ = false;                   // guarded by mutex_
-  std::vector<std::jthread> threads_;        // only the listener's thread changes it
+  DemandThreads threads_;
 };
 
 HttpServer::Impl::Impl(HttpServerOptions server_options, HttpServer::Handler server_handler)
@@ -504,7 +434,7 @@ void HttpServer::Impl::RetireIdle() {
 void HttpServer::Impl::PrepareRequest(Connection& connection, httplib::Request& request) {
   connection.framing = FramingOf(request.headers);
   connection.path =
-      DecodeLeniently(std::string_view(request.target).substr(0, request.target.find('?')));
+      DecodePath(std::string_view(request.target).substr(0, request.target.find('?')));
   request.path = "/";
   request.ranges.clear();
   for (const std::string_view name : kAddedHeaders) request.headers.erase(std::string(name));

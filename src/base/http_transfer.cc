@@ -9,13 +9,16 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/http_text.h"
+
 namespace partforge {
 namespace {
 
 constexpr int64_t kHeaderBytesMax = int64_t{1} << 20;
 constexpr int64_t kPollMs = 1000;
-constexpr long kConnectionAgeMaxS =
-    60;  // an older kept connection is likely to be closed by the other side
+// A connection idle for longer is likely to be closed by the other side, perhaps just as we write
+// to it.
+constexpr long kConnectionAgeMaxS = 15;
 constexpr long kSocketBufferBytes = 256 << 10;
 
 // Keeps a write to a closed TLS connection from ending the process: libcurl protects plain sockets
@@ -49,25 +52,6 @@ class SigpipeGuard {
 // The query may hold a signature, so it is never shown.
 std::string_view WithoutQuery(std::string_view url) {
   return url.substr(0, url.find_first_of("?#"));
-}
-
-bool IsOneLine(std::string_view text) {
-  return text.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos;
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 curl_socket_t OpenSocket(void*, curlsocktype, struct curl_sockaddr* address) {
@@ -412,14 +396,15 @@ void HttpTransfer::TakeHeaderLine(std::string_view line) {
     }
     return;
   }
-  if (Trim(line).empty()) {
+  if (TrimBlanks(line).empty()) {
     has_headers_ = status_ >= 200;  // 1xx only announces the real one
     return;
   }
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
-  const std::string_view value = Trim(line.substr(colon + 1));
-  const auto [entry, is_new] = headers_.emplace(LowerCase(Trim(line.substr(0, colon))), value);
+  const std::string_view value = TrimBlanks(line.substr(colon + 1));
+  const auto [entry, is_new] =
+      headers_.emplace(LowerCase(TrimBlanks(line.substr(0, colon))), value);
   if (!is_new) entry->second.append(", ").append(value);  // RFC 9110 §5.3
 }
 

@@ -75,7 +75,8 @@ Result<CreateTable> ParseCreateTable(std::string_view sql);
 
 // What the local engine knows, from its system tables; an empty list means "do not check".
 struct EngineNames {
-  std::vector<std::string> merge_tree_settings, codecs, functions, index_types;  // sorted
+  std::vector<std::string> merge_tree_settings = {}, codecs = {}, functions = {},
+                           index_types = {};  // sorted; functions with the type families
 };
 
 struct DdlOptions {
@@ -90,6 +91,9 @@ struct LocalDdl {
   CreateTable table;
   std::string sql;
   std::vector<std::string> removals;
+  // Columns whose DEFAULT was taken out because it calls what is unknown here: a part that lacks
+  // one of them would read other values than on its server and must be refused.
+  std::vector<std::string> columns_without_default;
 };
 // clickhouse-parts §12.1: no UUID, cluster, replication, TTL, projections, constraints, or
 // placement settings.
@@ -107,11 +111,10 @@ struct InsertTarget {
 };
 Result<InsertTarget> ParseInsertSelect(std::string_view sql);
 
-// The refusals of clickhouse-parts §12.3 that need no engine, kRefused each with its PF number:
-// PF2101 CREATE does not parse, PF2102 not of the MergeTree family or a view, PF2103 destination
-// not qualified, PF2104 equal source and destination, PF2105 INSERT target is not the destination,
-// PF2106 SELECT does not read the source, PF2118 the destination's partition key names what is no
-// column of it.
+// The refusals of clickhouse-parts §12.3 that need no engine, kRefused each: PF2101 about the
+// source (does not parse, is no table of the MergeTree family), PF2104 about the destination (the
+// same; not qualified, equal to the source, partition key of foreign names), PF2105 about the
+// INSERT (target is not the destination, SELECT does not read the source), PF2116 about codecs.
 Status CheckRewriteStatements(std::string_view source_sql, std::string_view destination_sql,
                               std::string_view insert_sql);
 

@@ -94,6 +94,18 @@ Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sq
   return ToInt(text);
 }
 
+std::vector<std::string> InsertableColumns(const CreateTable& table) {
+  std::vector<std::string> names;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "MATERIALIZED" || column.default_kind == "ALIAS" ||
+        column.default_kind == "EPHEMERAL") {
+      continue;
+    }
+    names.push_back(column.name);
+  }
+  return names;
+}
+
 Status DropUserDatabases(const Context& ctx, Engine& engine) {
   PF_ASSIGN(const QueryOutcome names,
             engine.Query(
@@ -187,15 +199,26 @@ Result<std::filesystem::path> LocalTables::DataPath(const Context& ctx, const Ta
   return std::filesystem::path(rows[0][0]);
 }
 
-Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
-                                 std::string_view part_name) {
-  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, source()));
+Status LocalTables::Attach(const Context& ctx, const TableName& table,
+                           const std::filesystem::path& part_directory,
+                           std::string_view part_name) {
+  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, table));
   const std::filesystem::path detached = data_path / "detached";
   PF_TRY(MakeDirectories(detached, 0750));
   PF_TRY(RenameNoReplace(part_directory, detached / std::string(part_name)));
-  return Run(ctx,
-             fmt::format("ALTER TABLE {} ATTACH PART {}", Sql(source()), QuoteString(part_name)))
-      .With(fmt::format("attach source part {}", part_name));
+  return Run(ctx, fmt::format("ALTER TABLE {} ATTACH PART {}", Sql(table), QuoteString(part_name)))
+      .With(fmt::format("attach part {}", part_name));
+}
+
+Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
+                                 std::string_view part_name) {
+  return Attach(ctx, source(), part_directory, part_name);
+}
+
+Status LocalTables::AttachDestination(const Context& ctx,
+                                      const std::filesystem::path& part_directory,
+                                      std::string_view part_name) {
+  return Attach(ctx, destination(), part_directory, part_name);
 }
 
 Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableName& table) {

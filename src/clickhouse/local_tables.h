@@ -51,6 +51,10 @@ class LocalTables {
   Status AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
                       std::string_view part_name);
 
+  // The same for a produced part, into the destination table: for `verify`.
+  Status AttachDestination(const Context& ctx, const std::filesystem::path& part_directory,
+                           std::string_view part_name);
+
   Result<PartitionMap> ActiveParts(const Context& ctx, const TableName& table);
   Result<int64_t> CountRows(const Context& ctx, const TableName& table,
                             std::string_view additional_filter);
@@ -72,6 +76,8 @@ class LocalTables {
   LocalTables(Engine& engine, LocalTablesRequest request)
       : engine_(&engine), request_(std::move(request)) {}
   Status Run(const Context& ctx, std::string_view sql);
+  Status Attach(const Context& ctx, const TableName& table,
+                const std::filesystem::path& part_directory, std::string_view part_name);
   Result<std::filesystem::path> DataPath(const Context& ctx, const TableName& table);
   Status StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl);
 
@@ -80,6 +86,8 @@ class LocalTables {
   bool has_completed_ = false;
 };
 
+// Columns that an INSERT without a column list writes, in order.
+std::vector<std::string> InsertableColumns(const CreateTable& table);
 // Drops every database that is not the engine's own.
 Status DropUserDatabases(const Context& ctx, Engine& engine);
 // Rows of a TabSeparated answer, unescaped.

@@ -24,17 +24,6 @@ std::string FreezeWord(std::string_view text) {
   return word;
 }
 
-std::vector<std::string> InsertableColumns(const CreateTable& table) {
-  std::vector<std::string> names;
-  for (const ColumnDefinition& column : table.columns) {
-    if (column.default_kind == "MATERIALIZED" || column.default_kind == "ALIAS" ||
-        column.default_kind == "EPHEMERAL")
-      continue;
-    names.push_back(column.name);
-  }
-  return names;
-}
-
 std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
   std::vector<PartColumn> columns;
   for (const ColumnDefinition& column : table.columns) {

@@ -72,9 +72,10 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
   ctx.metrics.Add(
       result.ok() ? "partforge_forges_completed_total" : "partforge_forges_failed_total", labels);
-  if (!result.ok())
-    return std::move(result).status().With(
-        fmt::format("rewrite part {} ({})", part.part_name, task.id));
+  if (!result.ok()) {
+    return SettleFailure(lease, std::move(result).status().With(fmt::format(
+                                    "rewrite part {} ({})", part.part_name, task.id)));
+  }
   ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
   ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));
   ctx.metrics.Add("partforge_bytes_read_total", labels, static_cast<double>(result->bytes_in));

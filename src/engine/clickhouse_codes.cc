@@ -65,6 +65,9 @@ constexpr std::array kRowsByNumber = std::to_array<Row>({
     {164, kDenied},     // READONLY
     {173, kResource},   // CANNOT_ALLOCATE_MEMORY
     {190, kRows},       // SIZES_OF_ARRAYS_DONT_MATCH
+    {192, kEnv},        // UNKNOWN_USER
+    {193, kEnv},        // WRONG_PASSWORD
+    {194, kEnv},        // REQUIRED_PASSWORD
     {198, kTransient},  // DNS_ERROR
     {202, kResource},   // TOO_MANY_SIMULTANEOUS_QUERIES
     {209, kTransient},  // SOCKET_TIMEOUT

@@ -13,15 +13,15 @@ namespace partforge {
 // What an engine process is started with: by ChildEngine, or by a program that thinks it starts
 // `clickhouse server`.
 struct EngineServerOptions {
-  std::filesystem::path library;    // libchdb.so
-  std::filesystem::path data_path;  // one process a path
+  std::filesystem::path library = {};    // libchdb.so
+  std::filesystem::path data_path = {};  // one process a path
   std::string host = "127.0.0.1";
   int port = 0;  // 0 = any free one, told by the ready line
-  std::filesystem::path
-      config_file;  // a server's configuration, taken over below ours; empty = none
-  std::map<std::string, std::string>
-      config;  // configuration keys, dots nest: {"background_pool_size", "1"}
-  std::filesystem::path pid_file, log_file, error_log_file;  // empty = none
+  std::filesystem::path config_file =
+      {};  // a server's configuration, taken over below ours; empty = none
+  std::map<std::string, std::string> config =
+      {};  // configuration keys, dots nest: {"background_pool_size", "1"}
+  std::filesystem::path pid_file = {}, log_file = {}, error_log_file = {};  // empty = none
   std::string log_level = "warning";
   // Table functions and engines that read or write outside the data path (files, network,
   // programs).
@@ -29,7 +29,7 @@ struct EngineServerOptions {
   int threads = 32;  // requests at once
   // Asked from every request (X-ClickHouse-Key or a basic password) when set: other users of the
   // machine can reach a loopback port too.
-  Secret access_key;
+  Secret access_key = {};
 };
 
 // Parses the words behind `partforge engine` (or behind the name of a `clickhouse` binary):
@@ -45,8 +45,8 @@ Result<EngineServerOptions> ParseEngineArguments(std::span<const std::string> ar
 // Where libchdb.so is looked for, first found wins: the flag, the environment's value, beside the
 // program, a folder of dependencies.
 struct EngineLibraryPlaces {
-  std::filesystem::path flag, environment, self,
-      deps;  // empty = not asked; `self` is the program, `deps` a folder
+  // Empty = not asked; `self` is the program, `deps` a folder.
+  std::filesystem::path flag = {}, environment = {}, self = {}, deps = {};
 };
 // kNotFound (PF7010) lists the places.
 Result<std::filesystem::path> FindEngineLibrary(const EngineLibraryPlaces& places);

@@ -26,8 +26,8 @@ struct ConnectionLease {
 };
 
 struct LeaseRequest {
-  std::string query_id;
-  std::string session_id;       // empty = a connection of its own
+  std::string query_id = {};
+  std::string session_id = {};  // empty = a connection of its own
   int64_t session_idle_ms = 0;  // the session is closed when nobody used it for so long
   bool must_exist = false;      // session_check=1
 };

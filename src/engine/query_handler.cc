@@ -21,7 +21,9 @@ namespace {
 
 constexpr size_t kInsertHeadBytesMax =
     size_t{1} << 20;  // a body is looked at so far for the head of an INSERT
-constexpr size_t kStatementBytesMax = size_t{64} << 20;    // of any other statement
+constexpr size_t kStatementBytesMax = size_t{64} << 20;  // of any other statement
+constexpr size_t kDrainedBytesMax =
+    size_t{1} << 20;  // of a body nobody wants, so that the connection can go on
 constexpr size_t kWholeReplyBytesMax = size_t{512} << 20;  // wait_end_of_query
 constexpr int64_t kSessionIdleMs = 60'000;
 constexpr int64_t kSessionIdleSecondsMax = 3'600;
@@ -144,6 +146,29 @@ Status CheckFileClauses(const std::vector<SqlToken>& tokens) {
   return {};
 }
 
+// The body of a request, which can be read once.
+class RequestBody {
+ public:
+  explicit RequestBody(const HttpServerRequest& request) : request_(request) {}
+  bool Read(const std::function<bool(std::string_view)>& take) {
+    has_begun_ = true;
+    is_whole_ = request_.read_body(take);
+    return is_whole_;
+  }
+  // Reads away what is left of a small body. False when the connection cannot take another request.
+  bool Drain() {
+    if (has_begun_) return is_whole_;
+    size_t size_bytes = 0;
+    return Read([&size_bytes](std::string_view piece) {
+      return (size_bytes += piece.size()) <= kDrainedBytesMax;
+    });
+  }
+
+ private:
+  const HttpServerRequest& request_;
+  bool has_begun_ = false, is_whole_ = false;
+};
+
 // True when something stands behind a semicolon.
 bool IsSeveral(const std::vector<SqlToken>& tokens) {
   bool has_ended = false;
@@ -172,7 +197,7 @@ struct QueryHandler::Impl {
   Status CheckKey(const HttpServerRequest& request) const;
   Result<Ask> Understand(const HttpServerRequest& request);
   Status ApplySettings(const Ask& ask, ChdbConnection& connection) const;
-  HttpServerReply Execute(const HttpServerRequest& request, const Ask& ask);
+  HttpServerReply Execute(const Ask& ask, RequestBody& body);
   Result<HttpServerReply> Statement(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
                                     const std::string& sql) const;
   Result<HttpServerReply> Stream(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
@@ -395,7 +420,7 @@ Result<HttpServerReply> QueryHandler::Impl::Statement(const Ask& ask,
   return reply;
 }
 
-HttpServerReply QueryHandler::Impl::Execute(const HttpServerRequest& request, const Ask& ask) {
+HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
   auto lease = sessions.Take({.query_id = ask.query_id,
                               .session_id = ask.session_id,
                               .session_idle_ms = ask.session_idle_ms,
@@ -406,9 +431,8 @@ HttpServerReply QueryHandler::Impl::Execute(const HttpServerRequest& request, co
     return Failed(ask, applied);
 
   StatementIntake intake(ask, connection, ask.may_write);
-  const bool is_whole = !ask.may_write || request.read_body([&intake](std::string_view piece) {
-    return intake.Take(piece);
-  });
+  const bool is_whole =
+      !ask.may_write || body.Read([&intake](std::string_view piece) { return intake.Take(piece); });
   if (const Status ended = intake.End(); !ended.ok()) return Failed(ask, ended);
   // The client is gone half-way: dropping the intake cancels the insert.
   if (!is_whole) return Failed(ask, Refuse(210, "The body broke off", "NETWORK_ERROR"));
@@ -440,9 +464,17 @@ HttpServerReply QueryHandler::Handle(const HttpServerRequest& request) {
   if (request.method != "GET" && request.method != "POST") {
     return {.status = 405, .headers = {}, .body = "Only GET and POST\n", .next_chunk = {}};
   }
-  if (const Status allowed = impl_->CheckKey(request); !allowed.ok()) return Failed({}, allowed);
-  const auto ask = impl_->Understand(request);
-  return ask.ok() ? impl_->Execute(request, *ask) : Failed({}, ask.status());
+  RequestBody body(request);
+  const auto answer = [&]() -> HttpServerReply {
+    if (const Status allowed = impl_->CheckKey(request); !allowed.ok()) return Failed({}, allowed);
+    const auto ask = impl_->Understand(request);
+    return ask.ok() ? impl_->Execute(*ask, body) : Failed({}, ask.status());
+  };
+  HttpServerReply reply = answer();
+  // A client that reuses a connection with a rest of the last body on it would lose its next
+  // request.
+  if (request.method == "POST" && !body.Drain()) reply.headers["Connection"] = "close";
+  return reply;
 }
 
 Status QueryHandler::KillAll() {

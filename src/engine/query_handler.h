@@ -22,9 +22,9 @@ namespace partforge {
 class QueryHandler {
  public:
   struct Options {
-    std::shared_ptr<const ChdbLibrary> library;
-    std::vector<std::string> connection_arguments;
-    Secret access_key;  // empty = anybody
+    std::shared_ptr<const ChdbLibrary> library = {};
+    std::vector<std::string> connection_arguments = {};
+    Secret access_key = {};  // empty = anybody
     bool allows_external_reads = false;
   };
   explicit QueryHandler(Options options);

@@ -41,7 +41,7 @@ struct PostgresDb::State {
   Result<Pool::Loan> Start(std::string_view begin) {
     for (int tries = 0;; ++tries) {
       PF_ASSIGN(Pool::Loan loan, Borrow());
-      Status started = loan->SetClockOffset(offset_ms.load());
+      Status started = loan->SetClockOffset(options.clock_offset_ms->load());
       if (started.ok() && !begin.empty()) started = loan->Begin(begin);
       if (started.ok()) return loan;
       const bool is_broken = loan->is_broken();
@@ -60,7 +60,6 @@ struct PostgresDb::State {
   }
 
   const PostgresOptions options;
-  std::atomic<int64_t> offset_ms = 0;
   Pool pool;
   std::string place;  // set by Open
 };
@@ -109,7 +108,7 @@ Result<SqlRows> PostgresDb::RunAlone(const Context& ctx, const SqlStatement& sta
 }
 
 void PostgresDb::ShiftClockMs(int64_t ms) {
-  state_->offset_ms += ms;
+  *state_->options.clock_offset_ms += ms;
 }
 
 }  // namespace partforge

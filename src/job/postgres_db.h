@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,8 @@ struct PostgresOptions {
                     // ~/.pgpass
   std::string schema = "partforge";  // [a-z_][a-z0-9_]*, at most 63 bytes
   size_t connections_max = 8;
+  // Added to pf_now(); several handles may share it. Only tests move it.
+  std::shared_ptr<std::atomic<int64_t>> clock_offset_ms = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 // The state store in one PostgreSQL schema, through libpq: prepared statements, READ COMMITTED, a

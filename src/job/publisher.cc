@@ -105,15 +105,38 @@ Result<std::optional<CommitId>> Publisher::ProposeView(const Context& ctx, const
   if (!kind.ok() || kind->committer == nullptr) return std::optional<CommitId>();
   if (!CanGather(view, kind->grouping)) return std::optional<CommitId>();
 
+  PF_ASSIGN(std::vector<Chosen> chosen, Gather(ctx, view, kind->grouping));
+  return ProposeChosen(ctx, view, *kind, std::move(chosen));
+}
+
+Result<std::optional<CommitId>> Publisher::ProposeTask(const Context& ctx, const JobId& job,
+                                                       const TaskId& task) {
+  PF_ASSIGN(const JobView view, store_.View(ctx, job));
+  PF_ASSIGN(const JobKind kind, kinds_.Find(view.job.kind));
+  if (kind.committer == nullptr || kind.grouping != CommitGrouping::kTask) {
+    return Status(Code::kRefused,
+                  fmt::format("tasks of {} are not committed one by one", kind.name));
+  }
+  PF_ASSIGN(const Task found, store_.GetTask(ctx, job, task));
+  if (found.state != TaskState::kFinished) return std::optional<CommitId>();
+  PF_ASSIGN(Chosen one, Choose(ctx, found));
+  std::vector<Chosen> chosen;
+  chosen.push_back(std::move(one));
+  return ProposeChosen(ctx, view, kind, std::move(chosen));
+}
+
+Result<std::optional<CommitId>> Publisher::ProposeChosen(const Context& ctx, const JobView& view,
+                                                         const JobKind& kind,
+                                                         std::vector<Chosen> chosen) {
   Commit proposal;
   proposal.id =
-      kind->grouping == CommitGrouping::kJob ? view.job.id : "cmt-" + RandomHex(ctx.random, 8);
+      kind.grouping == CommitGrouping::kJob ? view.job.id : "cmt-" + RandomHex(ctx.random, 8);
   proposal.job = view.job.id;
   proposal.kind = view.job.kind;
   proposal.target = view.job.target;
-  PF_ASSIGN(proposal.chosen, Gather(ctx, view, kind->grouping));
+  proposal.chosen = std::move(chosen);
   if (proposal.chosen.empty()) return std::optional<CommitId>();
-  PF_ASSIGN(const Prepared prepared, kind->committer->Prepare(ctx, proposal));
+  PF_ASSIGN(const Prepared prepared, kind.committer->Prepare(ctx, proposal));
   proposal.protocol = prepared.protocol;
   if (!prepared.target.empty()) proposal.target = prepared.target;
   proposal.intent = prepared.intent;

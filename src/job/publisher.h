@@ -54,6 +54,11 @@ class Publisher {
   // kConflict: a lock on the target is held, or somebody else was faster.
   Result<std::optional<CommitId>> Propose(const Context& ctx, const JobId& job);
 
+  // The same for one FINISHED task of a kind that commits each task by itself; empty when the task
+  // is not FINISHED (any more).
+  Result<std::optional<CommitId>> ProposeTask(const Context& ctx, const JobId& job,
+                                              const TaskId& task);
+
   // Takes a decision back while nothing is bound (cancel by signal, clickhouse-parts T14): DECIDED
   // → ABORTED, its tasks are FINISHED again. kRefused when it is bound already: that can only go
   // forward.
@@ -65,6 +70,8 @@ class Publisher {
   };
 
   Result<std::optional<CommitId>> ProposeView(const Context& ctx, const JobView& view);
+  Result<std::optional<CommitId>> ProposeChosen(const Context& ctx, const JobView& view,
+                                                const JobKind& kind, std::vector<Chosen> chosen);
   Result<std::vector<Chosen>> Gather(const Context& ctx, const JobView& view,
                                      CommitGrouping grouping);
   Result<Chosen> Choose(const Context& ctx, const Task& task);

@@ -234,11 +234,10 @@ struct SqliteDb::State {
 
   Result<ConnectionPool<Connection>::Loan> Borrow(const Context& ctx,
                                                   ConnectionPool<Connection>& pool) {
-    return pool.Borrow([&] { return Connection::Open(ctx, options, offset_ms); });
+    return pool.Borrow([&] { return Connection::Open(ctx, options, *options.clock_offset_ms); });
   }
 
   const SqliteOptions options;
-  std::atomic<int64_t> offset_ms = 0;
   ConnectionPool<Connection> writer{1};  // waiting here is fair and cheap; the busy handler polls
   ConnectionPool<Connection> readers;
 };
@@ -289,7 +288,7 @@ Result<SqlRows> SqliteDb::RunAlone(const Context& ctx, const SqlStatement& state
 }
 
 void SqliteDb::ShiftClockMs(int64_t ms) {
-  state_->offset_ms += ms;
+  *state_->options.clock_offset_ms += ms;
 }
 
 }  // namespace partforge

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 
@@ -12,6 +13,8 @@ struct SqliteOptions {
   enum class IfAbsent : uint8_t { kCreate, kRefuse } if_absent = IfAbsent::kCreate;
   int64_t busy_timeout_ms = 10'000;  // how long a writer waits for another process
   size_t readers_max = 4;
+  // Added to pf_now(); several handles may share it. Only tests move it.
+  std::shared_ptr<std::atomic<int64_t>> clock_offset_ms = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 // The state store in one file: WAL, synchronous=FULL, one writer and a few readers a process.

@@ -16,7 +16,7 @@ constexpr int kFolderMode = 0777;  // the umask decides
 bool IsFileBelow(int root_fd, std::string_view key) {
   const Result<UniqueFd> fd = OpenBeneath(root_fd, key, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  return fd.ok() && fstat(fd->get(), &info) == 0 && !S_ISDIR(info.st_mode);
+  return fd.ok() && fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
 Result<UniqueFd> OpenRoot(int root_fd) {
@@ -39,7 +39,8 @@ std::string_view NameOfKey(std::string_view key) {
 
 bool IsAbsence(int root_fd, std::string_view key, const Status& failure) {
   if (failure.code() == Code::kNotFound) return true;
-  if (failure.code() != Code::kInternal) return false;
+  // A file where a folder is needed: the kernel says ENOTDIR, which OpenBeneath takes for a link.
+  if (failure.code() != Code::kInternal && failure.code() != Code::kRefused) return false;
   for (size_t slash = key.find('/'); slash != std::string_view::npos;
        slash = key.find('/', slash + 1)) {
     if (IsFileBelow(root_fd, key.substr(0, slash))) return true;
@@ -54,7 +55,7 @@ Result<UniqueFd> OpenFolderBelow(int root_fd, std::string_view folder) {
 
 Result<UniqueFd> MakeFolderBelow(int root_fd, std::string_view folder) {
   Result<UniqueFd> existing = OpenFolderBelow(root_fd, folder);
-  if (existing.ok() || existing.status().code() == Code::kRefused) return existing;
+  if (existing.ok()) return existing;
   PF_ASSIGN(UniqueFd at, OpenRoot(root_fd));
   std::string_view rest = folder;
   while (!rest.empty()) {

@@ -50,17 +50,6 @@ Status CheckKeyCharacters(std::string_view key) {
   return {};
 }
 
-// A prefix may end inside a character; what is whole must still be valid.
-std::string_view WithoutCutCharacter(std::string_view prefix) {
-  for (size_t back = 1; back <= 3 && back <= prefix.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(prefix[prefix.size() - back]);
-    if ((byte & 0xC0u) == 0x80u) continue;
-    const size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
-    return wanted > back ? prefix.substr(0, prefix.size() - back) : prefix;
-  }
-  return prefix;
-}
-
 Status CheckSegment(std::string_view segment, std::string_view key) {
   if (segment.empty() || segment == "." || segment == "..") {
     return Status(Code::kInvalidArgument,
@@ -89,7 +78,7 @@ Status CheckObjectKey(std::string_view key) {
 }
 
 Status CheckKeyPrefix(std::string_view prefix) {
-  PF_TRY(CheckKeyCharacters(WithoutCutCharacter(prefix)));
+  PF_TRY(CheckKeyCharacters(prefix));
   std::string_view rest = prefix;
   for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
     PF_TRY(CheckSegment(rest.substr(0, slash), prefix));

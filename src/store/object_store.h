@@ -94,7 +94,8 @@ Result<std::vector<ObjectInfo>> ListAll(const Context& ctx, ObjectStore& store,
 // kInvalidArgument unless `key` is valid UTF-8 of 1 to 1024 bytes, without control characters or
 // backslash, with no empty, "." or ".." segment, and outside kReservedPrefix.
 Status CheckObjectKey(std::string_view key);
-// The same for a prefix of keys: may be empty, and its last segment may be cut anywhere or empty.
+// The same for a prefix of keys: may be empty, and its last segment may be cut between any two
+// characters, or empty.
 Status CheckKeyPrefix(std::string_view prefix);
 
 // Keys below it belong to the stores themselves (half-written files, probes). Never listed.

@@ -25,6 +25,7 @@ struct StoreUnderTest {
   // memory.
   std::function<std::unique_ptr<JobStore>()> open_another;
 };
+// A StoreUnderTest without a store skips the test: its database is absent here.
 using StoreFactory = std::function<StoreUnderTest(const Context& ctx)>;
 
 struct NamedStore {
@@ -82,6 +83,8 @@ class JobStoreContract : public ::testing::TestWithParam<NamedStore> {
   std::vector<Lease> ClaimMany(const std::string& worker, int64_t tasks_max);
   // Claims and finishes every READY task.
   void FinishAll(const std::string& worker = "w1");
+  // Claims every READY task and leaves it COMPACT_READY with so many parts.
+  void MakeCompactReady(int64_t parts_peak);
   // The task as the store holds it now; fails the test when it is not there.
   Task Get(const JobId& job, const TaskId& task);
   std::vector<std::string> AttemptStates(const JobId& job, const TaskId& task);  // by epoch

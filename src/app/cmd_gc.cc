@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/job_records.h"
+#include "app/option_groups.h"
+#include "app/wire.h"
+#include "base/units.h"
+#include "clickhouse/leftovers.h"
+#include "clickhouse/rewrite_job.h"
+#include "job/run_folder.h"
+
+namespace partforge::app {
+namespace {
+
+Status Run(const CommandInput& input) {
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
+  BucketStores stores(input);
+  const bool deletes = input.options.Bool("delete");
+  std::vector<JobView> jobs;
+  if (const std::string wanted = input.options.String("job-id"); !wanted.empty()) {
+    PF_ASSIGN(JobView view, state->View(input.ctx, wanted));
+    jobs.push_back(std::move(view));
+  } else {
+    PF_ASSIGN(jobs, state->ListJobs(input.ctx));
+  }
+  const int64_t before_ms = input.ctx.clock.NowMs() - input.options.DurationMs("older-than");
+  Table table{{{.title = "KEY", .is_right_aligned = false, .may_be_cut = true},
+               {.title = "SIZE", .is_right_aligned = true},
+               {.title = "CHANGED"}},
+              {}};
+  JsonDoc list = JsonDoc::array();
+  int64_t bytes = 0, count = 0;
+  for (const JobView& view : jobs) {
+    if (view.job.kind != clickhouse::kRewriteKind) continue;
+    PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+              clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+    PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, job.bucket));
+    PF_ASSIGN(const std::vector<clickhouse::Leftover> leftovers,
+              clickhouse::FindLeftovers(input.ctx, *state, *store, view.job.id, before_ms));
+    for (const clickhouse::Leftover& leftover : leftovers) {
+      table.rows.push_back(
+          {leftover.key, FormatBytes(leftover.size_bytes), FormatTime(leftover.modified_ms)});
+      list.push_back(JsonDoc{{"job_id", view.job.id},
+                             {"key", leftover.key},
+                             {"bytes", leftover.size_bytes},
+                             {"modified_at", TimeOrNull(leftover.modified_ms)}});
+      bytes += leftover.size_bytes;
+      ++count;
+    }
+    if (deletes)
+      PF_TRY(clickhouse::DeleteLeftovers(input.ctx, *store, job.bucket, view.job.id, leftovers));
+  }
+  int64_t folders = 0;
+  std::error_code error;
+  if (deletes && std::filesystem::is_directory(WorkDir(input), error)) {
+    PF_ASSIGN(folders, RunFolder::Sweep(input.ctx, WorkDir(input)));
+  }
+  if (count > 0) input.out.Text(RenderTable(table, input.out.style()));
+  input.out.Line(fmt::format("{} {} leftover objects, {}{}", deletes ? "removed" : "found",
+                             FormatCount(count), FormatBytes(bytes),
+                             deletes ? fmt::format("; {} scratch folders of dead workers", folders)
+                                     : (count > 0 ? "   (--delete removes them)" : "")));
+  input.out.Document(
+      "gc",
+      JsonDoc{
+          {"deleted", deletes}, {"objects", list}, {"bytes", bytes}, {"scratch_folders", folders}});
+  if (count == 0 && input.options.Bool("fail-if-empty"))
+    return Status(Code::kNotFound, "there is nothing to remove")
+        .Explain(1016, "gc", "nothing to do");
+  return {};
+}
+
+}  // namespace
+
+Command GcCommand() {
+  return {
+      {.name = "gc",
+       .purpose = "Lists objects that dead workers left behind, and removes them with --delete.",
+       .arguments = "",
+       .arguments_min = 0,
+       .arguments_max = 0,
+       .examples = {"partforge gc", "partforge gc --job-id=job-5f0e11aa22bb33cc --delete"},
+       .options = Join({{{.name = "job-id", .help = "one job (default: all)"},
+                         {.name = "older-than",
+                          .type = OptionType::kDuration,
+                          .default_text = "24h",
+                          .help = "only what was not changed for so long",
+                          .group = "Limits"},
+                         {.name = "delete",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "remove what is listed, and scratch of dead workers"}},
+                        StateOptions(),
+                        StoreOptions(),
+                        {{.name = "work-dir",
+                          .help = "scratch folder of workers on this machine",
+                          .group = "Where"}}}),
+       .related = {"list-jobs"}},
+      Run};
+}
+
+}  // namespace partforge::app

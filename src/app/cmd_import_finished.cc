@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/import_options.h"
+#include "app/option_groups.h"
+#include "app/wire.h"
+
+namespace partforge::app {
+namespace {
+
+Status Run(const CommandInput& input) {
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
+  PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
+  BucketStores stores(input);
+  const std::string job = input.options.String("job-id");
+  return ImportAndShow(input, *state, *server, stores, job,
+                       {input.options.String("database"), input.options.String("table")},
+                       "import-finished");
+}
+
+}  // namespace
+
+Command ImportFinishedCommand() {
+  return {
+      {.name = "import-finished",
+       .purpose =
+           "Publishes the finished parts of a job into its destination table, each exactly once.",
+       .arguments = "",
+       .arguments_min = 0,
+       .arguments_max = 0,
+       .examples = {"partforge import-finished --job-id=job-5f0e11aa22bb33cc --database=shop "
+                    "--table=orders_v2"},
+       .options = Join(
+           {{{.name = "job-id", .help = "job", .is_required = true},
+             {.name = "database", .help = "database of the destination table", .is_required = true},
+             {.name = "table", .help = "destination table", .is_required = true},
+             {.name = "part-id", .help = "one part only"}},
+            ImportOptions(),
+            ServerOptions(),
+            StateOptions(),
+            StoreOptions(),
+            {{.name = "work-dir",
+              .help = "scratch of --verify-import=check-table (default: beside the parts)",
+              .group = "Where"}}}),
+       .related = {"worker", "job-status", "verify"}},
+      Run};
+}
+
+}  // namespace partforge::app

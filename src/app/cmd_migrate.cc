@@ -1,0 +1,33 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/option_groups.h"
+#include "app/wire.h"
+
+namespace partforge::app {
+namespace {
+
+Status Run(const CommandInput& input) {
+  PF_ASSIGN(const int64_t applied, Migrate(input));
+  input.out.Line(fmt::format("applied {} migration(s)", applied));
+  input.out.Document("migrate", JsonDoc{{"applied", applied}});
+  return {};
+}
+
+}  // namespace
+
+Command MigrateCommand() {
+  return {{.name = "migrate",
+           .purpose = "Makes or upgrades the schema of the state store.",
+           .arguments = "",
+           .arguments_min = 0,
+           .arguments_max = 0,
+           .examples = {"partforge migrate --state-url=postgres://db.example.org/forge"},
+           .options = StateOptions(),
+           .related = {"upload-freeze"}},
+          Run};
+}
+
+}  // namespace partforge::app

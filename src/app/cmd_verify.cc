@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/option_groups.h"
+#include "app/wire.h"
+#include "base/files.h"
+#include "base/units.h"
+#include "clickhouse/verify_job.h"
+
+namespace partforge::app {
+namespace {
+
+std::string_view Word(clickhouse::Verdict verdict) {
+  switch (verdict) {
+    case clickhouse::Verdict::kOk:
+      return "ok";
+    case clickhouse::Verdict::kWarn:
+      return "warn";
+    case clickhouse::Verdict::kFail:
+      return "FAIL";
+  }
+  return "FAIL";
+}
+
+Status Run(const CommandInput& input) {
+  const auto depth = clickhouse::ParseVerifyDepth(input.options.String("level"));
+  if (!depth.ok()) return Status(depth.status()).Explain(1005, "--level", "--level=checksums");
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
+  BucketStores stores(input);
+  clickhouse::VerifyRequest request;
+  request.job_id = input.options.arguments().empty() ? input.options.String("job-id")
+                                                     : input.options.arguments().front();
+  if (request.job_id.empty())
+    return Status(Code::kInvalidArgument, "no job is named")
+        .Explain(1006, "verify", "partforge verify JOB");
+  request.part_id = input.options.String("part-id");
+  request.depth = *depth;
+  request.store_of_bucket = stores.function();
+  std::unique_ptr<clickhouse::SlotEngines> engines;
+  const std::filesystem::path scratch =
+      WorkDir(input) / ("verify-" + RandomHex(input.ctx.random, 8));
+  if (*depth == clickhouse::VerifyDepth::kEngine || *depth == clickhouse::VerifyDepth::kRows) {
+    PF_TRY(MakeDirectories(scratch));
+    PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
+    engines = MakeSlotEngines(std::move(choice), 1);
+    request.engines = engines.get();
+    request.scratch = scratch;
+  }
+  Table table{{{.title = "VERDICT"},
+               {.title = "PART_ID"},
+               {.title = "STATUS"},
+               {.title = "PARTS", .is_right_aligned = true},
+               {.title = "ROWS", .is_right_aligned = true},
+               {.title = "SIZE", .is_right_aligned = true},
+               {.title = "MESSAGE", .is_right_aligned = false, .may_be_cut = true}},
+              {}};
+  JsonDoc objects = JsonDoc::array();
+  int64_t rows = 0, bytes = 0, failed = 0, count = 0;
+  std::string first_failure;
+  request.on_part = [&](const clickhouse::VerifiedPart& part) {
+    JsonDoc one{{"part_id", part.part_id},
+                {"status", part.status},
+                {"verdict", std::string(Word(part.verdict))},
+                {"parts", part.parts},
+                {"rows", part.rows},
+                {"bytes", part.bytes},
+                {"message", part.message}};
+    if (input.out.style().is_ndjson) input.out.Object(one);
+    objects.push_back(std::move(one));
+    table.rows.push_back({std::string(Word(part.verdict)), part.part_id, part.status,
+                          FormatCount(part.parts), FormatCount(part.rows), FormatBytes(part.bytes),
+                          part.message});
+    rows += part.rows;
+    bytes += part.bytes;
+    ++count;
+    if (part.verdict != clickhouse::Verdict::kFail) return;
+    ++failed;
+    if (first_failure.empty()) first_failure = part.part_id + ": " + part.message;
+  };
+  const auto verified = clickhouse::VerifyJob(input.ctx, *state, request);
+  if (engines != nullptr) {
+    engines.reset();
+    Ignore(input.ctx, RemoveTree(scratch), "scratch");
+  }
+  if (!verified.ok()) return verified.status();
+  input.out.Text(RenderTable(table, input.out.style()));
+  input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} FAIL   {} rows, {}", count,
+                             input.options.String("level"), count - failed, failed,
+                             FormatCount(rows), FormatBytes(bytes)));
+  if (!input.out.style().is_ndjson)
+    input.out.Document("verify", JsonDoc{{"job_id", request.job_id},
+                                         {"level", input.options.String("level")},
+                                         {"objects", objects},
+                                         {"ok", count - failed},
+                                         {"failed", failed},
+                                         {"rows", rows},
+                                         {"bytes", bytes}});
+  if (failed > 0)
+    return Status(Code::kCorruption, fmt::format("{} of {} artifacts are damaged, the first: {}",
+                                                 failed, count, first_failure))
+        .Explain(
+            2133, request.job_id,
+            fmt::format(
+                "partforge retry-failed --job-id={} --part-id=PART   makes a part's artifact again",
+                request.job_id));
+  if (count == 0 && input.options.Bool("fail-if-empty"))
+    return Status(Code::kNotFound, "the job has no artifact yet")
+        .Explain(1016, request.job_id, "partforge job-status");
+  return {};
+}
+
+}  // namespace
+
+Command VerifyCommand() {
+  return {{.name = "verify",
+           .purpose = "Reads the artifacts of a job again and compares them with what is recorded; "
+                      "repairs nothing.",
+           .arguments = "[JOB]",
+           .arguments_min = 0,
+           .arguments_max = 1,
+           .examples = {"partforge verify job-5f0e11aa22bb33cc",
+                        "partforge verify job-5f0e11aa22bb33cc --level=rows"},
+           .options =
+               Join({{{.name = "job-id", .help = "job, when it is not the argument"},
+                      {.name = "part-id", .help = "one part only"},
+                      {.name = "level",
+                       .default_text = "checksums",
+                       .help = "meta, checksums, engine (CHECK TABLE) or rows (hash of all rows)"}},
+                     StateOptions(),
+                     StoreOptions(),
+                     EngineOptions()}),
+           .related = {"job-status", "gc"}},
+          Run};
+}
+
+}  // namespace partforge::app

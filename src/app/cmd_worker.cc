@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/metrics_server.h"
+#include "app/option_groups.h"
+#include "app/worker_run.h"
+
+namespace partforge::app {
+namespace {
+
+Status Run(const CommandInput& input) {
+  const std::string role = input.options.String("role");
+  WorkerRun run;
+  if (role == "all") {
+    run.options.role = WorkerRole::kAll;
+  } else if (role == "inserter") {
+    run.options.role = WorkerRole::kTasks;
+  } else if (role == "compactor") {
+    return Status(Code::kRefused, "compaction of finished parts is not part of this version")
+        .Explain(1005, "--role=compactor", "--role=all or --role=inserter");
+  } else {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("role is none of all, inserter, compactor: {}", role))
+        .Explain(1005, "--role", "--role=all");
+  }
+  PF_ASSIGN(run.use, ChooseMachineUse(input));
+  run.options.name =
+      input.options.IsSet("worker-id") ? input.options.String("worker-id") : ProcessName(input);
+  run.options.lease_ms = input.options.DurationMs("lease-ttl");
+  if (run.options.lease_ms < 1000) {
+    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
+        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
+  }
+  run.options.poll_ms = input.options.DurationMs("poll-interval");
+  run.options.progress_interval_ms = input.options.DurationMs("state-progress-interval");
+  run.options.crashes_max = input.options.Int("max-crashes");
+  run.options.attempts_max = input.options.Int("max-attempts");
+  run.options.shutdown_grace_ms = input.options.DurationMs("shutdown-grace");
+  run.options.only = input.options.List("job-id");
+  run.options.until = RunUntil::kStopped;
+  if (input.options.Bool("drain")) run.options.until = RunUntil::kJobsDone;
+  if (input.options.Bool("once")) run.options.until = RunUntil::kOnce;
+  if (run.options.until == RunUntil::kJobsDone) {
+    if (run.options.only.empty()) {
+      return Status(Code::kInvalidArgument, "--drain needs to know which jobs")
+          .Explain(1006, "worker", "--drain --job-id=JOB");
+    }
+    run.options.poll_ms = std::min<int64_t>(run.options.poll_ms, 500);
+    run.options.maintain_interval_ms = 500;
+  }
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
+  BucketStores stores(input);
+  PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
+            MetricsServer::Start(input, run.options.until == RunUntil::kStopped ||
+                                            input.options.IsSet("metrics-addr")));
+  PF_ASSIGN(const RunSummary summary, RunWorker(input, *state, stores, run));
+  input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,
+                             summary.failed, summary.released));
+  input.out.Document("worker", JsonDoc{{"done", summary.done},
+                                       {"failed", summary.failed},
+                                       {"released", summary.released},
+                                       {"lost", summary.lost}});
+  if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
+    return Status(Code::kInternal, fmt::format("{} parts failed", summary.failed))
+        .Explain(2144, "worker --once", "partforge job-status --job-id=JOB   shows why");
+  }
+  if (summary.done + summary.failed + summary.released == 0 &&
+      input.options.Bool("fail-if-empty")) {
+    return Status(Code::kNotFound, "no part was waiting")
+        .Explain(1016, "worker", "partforge list-jobs");
+  }
+  return {};
+}
+
+}  // namespace
+
+Command WorkerCommand() {
+  return {
+      {.name = "worker",
+       .purpose = "Claims parts and rewrites them, until told to stop; any number of workers on "
+                  "any machines.",
+       .arguments = "",
+       .arguments_min = 0,
+       .arguments_max = 0,
+       .examples = {"partforge worker --s3-endpoint=https://s3.example.org",
+                    "partforge worker --once --job-id=job-5f0e11aa22bb33cc"},
+       .options = Join(
+           {{{.name = "job-id", .help = "only this job", .is_repeatable = true},
+             {.name = "once",
+              .type = OptionType::kBool,
+              .default_text = "false",
+              .help = "one part or one maintenance pass, then end"},
+             {.name = "drain",
+              .type = OptionType::kBool,
+              .default_text = "false",
+              .help = "end when nothing is left to do for the jobs named"},
+             {.name = "role", .default_text = "all", .help = "all or inserter"},
+             {.name = "worker-id", .help = "name of this worker (default: host and process id)"},
+             {.name = "poll-interval",
+              .type = OptionType::kDuration,
+              .default_text = "10s",
+              .help = "between looks when there is nothing to do",
+              .group = "Limits"},
+             {.name = "lease-ttl",
+              .type = OptionType::kDuration,
+              .default_text = "60s",
+              .help = "how long a silent worker keeps its part",
+              .group = "Limits"},
+             {.name = "max-crashes",
+              .type = OptionType::kInt,
+              .default_text = "3",
+              .help = "leases that run out before a part is taken out of the queue",
+              .group = "Limits"},
+             {.name = "max-attempts",
+              .type = OptionType::kInt,
+              .default_text = "0",
+              .help = "attempts before a part fails for good; 0 = by kind of failure",
+              .group = "Limits"},
+             {.name = "state-progress-interval",
+              .type = OptionType::kDuration,
+              .default_text = "15s",
+              .help = "between progress writes",
+              .group = "Limits"},
+             {.name = "shutdown-grace",
+              .type = OptionType::kDuration,
+              .default_text = "15s",
+              .help = "longest orderly stop",
+              .group = "Limits"},
+             {.name = "metrics-addr",
+              .default_text = ":2112",
+              .help = "address of /metrics, /livez and /readyz; empty = none",
+              .group = "Where"},
+             {.name = "metrics-path",
+              .default_text = "/metrics",
+              .help = "path of the metrics page",
+              .group = "Where"}},
+            RewriteOptions(),
+            StateOptions(),
+            StoreOptions(),
+            EngineOptions()}),
+       .related = {"upload-freeze", "job-status", "import-finished"}},
+      Run};
+}
+
+}  // namespace partforge::app

@@ -1,0 +1,43 @@
+#include "app/engine_command.h"
+
+#include <fmt/format.h>
+
+#include "app/wire.h"
+#include "base/process.h"
+#include "base/world.h"
+#include "engine/engine_arguments.h"
+#include "engine/engine_server.h"
+
+namespace partforge::app {
+namespace {
+
+std::string Variable(const std::map<std::string, std::string>& environment,
+                     const std::string& name) {
+  const auto it = environment.find(name);
+  return it == environment.end() ? std::string() : it->second;
+}
+
+}  // namespace
+
+Status RunEngineCommand(const std::vector<std::string>& arguments,
+                        const std::map<std::string, std::string>& environment) {
+  PF_ASSIGN(EngineServerOptions options, ParseEngineArguments(arguments));
+  EngineLibraryPlaces places;
+  places.flag = options.library;
+  places.environment = Variable(environment, "PARTFORGE_ENGINE_LIBRARY");
+  places.self = SelfPath();
+  places.deps = DepsFolder(environment);
+  PF_ASSIGN(options.library, FindEngineLibrary(places));
+  World::Options world_options;
+  world_options.log.common = {{"component", "engine"}};
+  world_options.log.level = LogLevel::kWarn;
+  PF_ASSIGN(const std::unique_ptr<World> world, World::Open(world_options));
+  const Context ctx = world->MakeContext({});
+  const int code = RunEngineServer(ctx, options);
+  if (code == 0) return {};
+  return Status(Code::kUnavailable, fmt::format("the engine ended with {}", code))
+      .Explain(2142, options.data_path.string(),
+               "see the lines above; another process may use the same folder");
+}
+
+}  // namespace partforge::app

@@ -1,0 +1,128 @@
+#include "app/import_options.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/progress_line.h"
+#include "base/units.h"
+
+namespace partforge::app {
+namespace {
+
+JsonDoc FailuresDocument(const std::vector<clickhouse::FailedImport>& failures) {
+  JsonDoc list = JsonDoc::array();
+  for (const clickhouse::FailedImport& failure : failures)
+    list.push_back(JsonDoc{{"part_id", failure.part_id}, {"error", failure.message}});
+  return list;
+}
+
+}  // namespace
+
+std::vector<OptionSpec> ImportOptions() {
+  return {
+      {.name = "require-empty",
+       .type = OptionType::kBool,
+       .default_text = "true",
+       .help = "the table has no rows but those of this job"},
+      {.name = "partial",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "publish what is finished although other parts are not"},
+      {.name = "verify-import",
+       .default_text = "checksums",
+       .help = "checksums, or check-table: also CHECK TABLE before anything is visible"},
+      {.name = "skip-schema-check",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "do not compare the table's schema with the job's (dangerous)"},
+      {.name = "allow-reorder",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "parts of an order-sensitive engine may arrive in any order"},
+      {.name = "wait",
+       .type = OptionType::kDuration,
+       .default_text = "17s",
+       .help = "wait so long for another import into the table",
+       .group = "Limits"},
+      {.name = "import-concurrency",
+       .type = OptionType::kInt,
+       .default_text = "4",
+       .help = "artifacts fetched at once",
+       .group = "Limits"},
+      {.name = "throttle-parts",
+       .type = OptionType::kInt,
+       .default_text = "150",
+       .help = "pause while a partition has more active parts; 0 = never",
+       .group = "Limits"},
+  };
+}
+
+Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
+                     BucketStores& stores, const std::string& job,
+                     const clickhouse::TableName& table, std::string_view command) {
+  clickhouse::ImportRequest request;
+  request.job_id = job;
+  request.table = table;
+  if (input.options.Has("part-id")) request.part_id = input.options.String("part-id");
+  request.owner = "import-" + ProcessName(input) + "-" + RandomHex(input.ctx.random, 4);
+  request.requires_empty = input.options.Bool("require-empty");
+  request.is_partial_allowed = input.options.Bool("partial");
+  request.skips_schema_check = input.options.Bool("skip-schema-check");
+  request.allows_reorder = input.options.Bool("allow-reorder");
+  request.wait_lock_ms = input.options.DurationMs("wait");
+  request.artifacts_in_parallel =
+      static_cast<int>(std::clamp<int64_t>(input.options.Int("import-concurrency"), 1, 64));
+  request.settings.throttle_parts = input.options.Int("throttle-parts");
+  const std::string verify = input.options.String("verify-import");
+  if (verify != "checksums" && verify != "check-table") {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("neither checksums nor check-table: {}", verify))
+        .Explain(1005, "--verify-import", "--verify-import=checksums");
+  }
+  request.settings.checks_table = verify == "check-table";
+  request.store_of_bucket = stores.function();
+  ProgressLine progress(input, "importing");
+  request.on_progress = [&](int64_t done, int64_t total, int64_t rows) {
+    progress.Show(total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total),
+                  fmt::format("artifact {}/{} · {} rows", done, total, FormatCount(rows)));
+  };
+  const int64_t started_ms = MonotonicMs();
+  PF_ASSIGN(const clickhouse::ImportSummary summary,
+            clickhouse::RunImport(input.ctx, state, server, request));
+  progress.Finish();
+  const int64_t took_ms = MonotonicMs() - started_ms;
+  if (summary.imported + summary.already_imported == 0 && summary.failed.empty() &&
+      summary.in_doubt.empty() && input.options.Bool("fail-if-empty")) {
+    return Status(Code::kNotFound, "no finished part is waiting")
+        .Explain(1016, job, fmt::format("partforge job-status --job-id={}", job));
+  }
+  input.out.Line(fmt::format("imported  {}   {} artifacts · {} parts · {} rows   {}", summary.table,
+                             summary.imported, summary.parts, FormatCount(summary.rows),
+                             FormatDurationMs(took_ms)));
+  if (summary.already_imported > 0)
+    input.out.Line(fmt::format("  before   {} artifacts were published by an earlier run",
+                               summary.already_imported));
+  if (summary.rows_in_table >= 0)
+    input.out.Line(fmt::format("  table    {} rows", FormatCount(summary.rows_in_table)));
+  for (const auto& failure : summary.failed)
+    input.out.Line(fmt::format("  FAIL     {}: {}", failure.part_id, failure.message));
+  for (const auto& doubt : summary.in_doubt)
+    input.out.Line(fmt::format("  DOUBT    {}: {}", doubt.part_id, doubt.message));
+  if (command == "import-finished") {
+    input.out.Document(command, JsonDoc{{"job_id", summary.job_id},
+                                        {"table", summary.table},
+                                        {"imported", summary.imported},
+                                        {"already_imported", summary.already_imported},
+                                        {"parts", summary.parts},
+                                        {"rows", summary.rows},
+                                        {"rows_in_table", summary.rows_in_table},
+                                        {"failed", FailuresDocument(summary.failed)},
+                                        {"in_doubt", FailuresDocument(summary.in_doubt)},
+                                        {"conflicts", FailuresDocument(summary.conflicts)},
+                                        {"seconds", static_cast<double>(took_ms) / 1000.0}});
+  }
+  return clickhouse::StatusOf(summary);
+}
+
+}  // namespace partforge::app

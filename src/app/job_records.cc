@@ -1,0 +1,152 @@
+#include "app/job_records.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "clickhouse/rewrite_job.h"
+
+namespace partforge::app {
+namespace {
+
+double Percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string OverallStatus(const JobView& view, int64_t total) {
+  const auto count = [&](TaskState state) { return CountIn(view, state); };
+  const int64_t imported = count(TaskState::kImported), superseded = count(TaskState::kSuperseded),
+                importing = count(TaskState::kImporting), finished = count(TaskState::kFinished);
+  if (view.state == "ABORTED" || view.state == "ABORTING") return view.state;
+  if (total + superseded == 0) return "EMPTY";
+  if (count(TaskState::kFailed) > 0) return "FAILED";
+  const bool is_sealed = view.state == "SEALED";
+  if (is_sealed && imported + superseded == total + superseded) return "IMPORTED";
+  if (importing > 0) return "IMPORTING";
+  if (is_sealed && finished + importing + imported == total) return "READY_FOR_IMPORT";
+  if (count(TaskState::kCompacting) + count(TaskState::kCompactReady) > 0) return "COMPACTING";
+  if (count(TaskState::kInProgress) > 0) return "REWRITING";
+  return "READY";
+}
+
+}  // namespace
+
+std::vector<TaskState> AllTaskStates() {
+  return {TaskState::kReady,      TaskState::kInProgress, TaskState::kCompactReady,
+          TaskState::kCompacting, TaskState::kSuperseded, TaskState::kFinished,
+          TaskState::kImporting,  TaskState::kImported,   TaskState::kFailed};
+}
+
+int64_t CountIn(const JobView& view, TaskState state) {
+  for (const StateCount& count : view.counts) {
+    if (count.state == state) return count.tasks;
+  }
+  return 0;
+}
+
+JobNumbers NumbersOf(const JobView& view) {
+  JobNumbers numbers;
+  for (const StateCount& count : view.counts) {
+    if (count.state == TaskState::kSuperseded) continue;
+    numbers.total += count.tasks;
+    numbers.bytes += count.bytes;
+    const bool is_rewritten =
+        count.state == TaskState::kCompactReady || count.state == TaskState::kCompacting ||
+        count.state == TaskState::kFinished || count.state == TaskState::kImporting ||
+        count.state == TaskState::kImported;
+    if (!is_rewritten) continue;
+    numbers.rewritten += count.tasks;
+    numbers.bytes_rewritten += count.bytes;
+    numbers.rows_out += count.rows;
+    numbers.parts_out += count.parts;
+    if (count.state == TaskState::kImported) numbers.imported += count.tasks;
+  }
+  numbers.status = OverallStatus(view, numbers.total);
+  numbers.rewrite_percent = Percent(numbers.rewritten, numbers.total);
+  numbers.import_percent = Percent(numbers.imported, numbers.total);
+  return numbers;
+}
+
+JsonDoc StatusCounts(const JobView& view) {
+  JsonDoc list = JsonDoc::array();
+  for (const TaskState state : AllTaskStates()) {
+    const int64_t count = CountIn(view, state);
+    if (count > 0)
+      list.push_back(JsonDoc{{"status", std::string(TaskStateName(state))}, {"count", count}});
+  }
+  return list;
+}
+
+JsonDoc TimeOrNull(int64_t unix_ms) {
+  if (unix_ms == 0) return nullptr;
+  return FormatTime(unix_ms);
+}
+
+Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& view,
+                         const Task& task) {
+  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
+            clickhouse::RewriteTaskSpec::FromJson(task.payload));
+  PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+  JsonDoc record{{"job_id", task.job},
+                 {"job_name", view.job.name},
+                 {"part_id", task.id},
+                 {"status", std::string(TaskStateName(task.state))},
+                 {"bucket", job.bucket},
+                 {"source_key", part.source_key},
+                 {"finished_key", part.finished_key},
+                 {"part_name", part.part_name},
+                 {"disk", part.disk},
+                 {"relative_path", part.relative_path},
+                 {"created_at", TimeOrNull(task.created_at_ms)},
+                 {"updated_at", TimeOrNull(task.updated_at_ms)},
+                 {"started_at", TimeOrNull(task.started_at_ms)},
+                 {"attempts", task.attempts},
+                 {"crash_count", task.crashes},
+                 {"epoch", task.epoch},
+                 {"source_artifact_bytes", task.size_bytes},
+                 {"source_rows", part.rows},
+                 {"destination_database", job.destination_database},
+                 {"destination_table", job.destination_table},
+                 {"destination_active_part_count", task.parts_out},
+                 {"destination_active_part_rows", task.rows_out},
+                 {"destination_active_part_bytes", task.bytes_out},
+                 {"failure_class", task.failure_class},
+                 {"failure_code", task.failure_code},
+                 {"error", part.error}};
+  if (!task.source_job.empty()) {
+    record["source_job_id"] = task.source_job;
+    record["source_part_id"] = task.source_task;
+  }
+  if (!task.commit.empty()) record["commit_id"] = task.commit;
+  for (const AttemptView& attempt : attempts) {
+    if (attempt.epoch == task.epoch) {
+      record["worker_id"] = attempt.owner;
+      record["rewrite_stage"] = attempt.stage;
+      record["progress_updated_at"] = TimeOrNull(attempt.progress_at_ms);
+      record["insert_progress_percent"] = attempt.fraction * 100;
+      record["read_rows"] = attempt.rows_done;
+      if (attempt.state == "OPEN") record["lease_expires_at"] = TimeOrNull(attempt.lease_until_ms);
+    }
+    if (task.winner == 0 || attempt.epoch != task.winner) continue;
+    PF_ASSIGN(const clickhouse::RewriteOutput output,
+              clickhouse::RewriteOutput::FromJson(attempt.result));
+    record["finished_key"] = output.finished_key;
+    record["meta_key"] = output.meta_key;
+    record["meta_sha256"] = output.meta_sha256;
+    record["empty_output"] = output.is_empty;
+    record["finished_at"] = TimeOrNull(attempt.ended_at_ms);
+    record["tier"] = output.tier;
+    record["tier_reason"] = output.tier_reason;
+    record["read_rows"] = output.source_rows_visible;
+    record["written_rows"] = output.rows_written;
+    record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
+    record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
+    record["insert_attempts"] = output.insert_attempts;
+    record["chunks"] = output.chunks;
+    record["peak_memory_bytes"] = output.peak_memory_bytes;
+  }
+  return record;
+}
+
+}  // namespace partforge::app

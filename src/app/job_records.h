@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "base/json.h"
+#include "job/job_store.h"
+
+namespace partforge::app {
+
+// What list-jobs and job-status print, computed from the counters alone (clickhouse-parts §7.3,
+// §8.6).
+struct JobNumbers {
+  std::string
+      status;  // EMPTY, FAILED, IMPORTED, IMPORTING, READY_FOR_IMPORT, COMPACTING, REWRITING, READY
+  int64_t total = 0, rewritten = 0, imported = 0;
+  int64_t rows_out = 0, bytes = 0, bytes_rewritten = 0, parts_out = 0;
+  double rewrite_percent = 0, import_percent = 0;
+};
+// Pure. A job that is not sealed is never READY_FOR_IMPORT.
+JobNumbers NumbersOf(const JobView& view);
+int64_t CountIn(const JobView& view, TaskState state);
+// [{"status":"READY","count":2},…] in the order of the states, without zeros.
+JsonDoc StatusCounts(const JobView& view);
+
+// One record under the names of clickhouse-parts §7.1 and §7.2: the task, its last attempt, its
+// result.
+Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& view,
+                         const Task& task);
+
+// RFC 3339, or null when 0.
+JsonDoc TimeOrNull(int64_t unix_ms);
+std::vector<TaskState> AllTaskStates();
+
+}  // namespace partforge::app

@@ -1,0 +1,365 @@
+#include "clickhouse/import_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "base/parallel_for.h"
+#include "base/units.h"
+#include "clickhouse/fingerprint.h"
+#include "clickhouse/job_sql.h"
+#include "clickhouse/local_tables.h"
+#include "clickhouse/part_name.h"
+#include "clickhouse/source_checks.h"
+#include "engine/sql_text.h"
+#include "job/publisher.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr int64_t kPageTasks = 1000;
+constexpr int64_t kLockPollMs = 1000;
+
+int64_t CountOf(const JobView& view, TaskState state) {
+  for (const StateCount& count : view.counts) {
+    if (count.state == state) return count.tasks;
+  }
+  return 0;
+}
+
+// The @import lock for the length of the command: taken, renewed by a thread, given back.
+// Correctness does not rest on it.
+class ImportLock {
+ public:
+  static Result<std::unique_ptr<ImportLock>> Take(const Context& ctx, JobStore& state,
+                                                  const ImportRequest& request,
+                                                  const std::string& target) {
+    const LockWish wish{
+        .target = target, .scope = "@import", .is_exclusive = true, .lease_ms = request.lease_ms};
+    const int64_t started_ms = MonotonicMs();
+    while (true) {
+      const Status locked = state.Lock(ctx, request.job_id, request.owner, wish);
+      if (locked.ok()) break;
+      if (locked.code() != Code::kConflict) return locked;
+      if (MonotonicMs() - started_ms >= request.wait_lock_ms) {
+        return Status(locked).Explain(
+            2135, request.table.ToString(),
+            "run the command again when the other import has ended, or use --wait=10m");
+      }
+      ctx.clock.SleepMs(kLockPollMs, ctx.stop);
+      PF_TRY(ctx.CheckStop("waiting for another import"));
+    }
+    return std::unique_ptr<ImportLock>(new ImportLock(ctx, state, request, wish));
+  }
+
+  void Release(const Context& ctx) {
+    thread_ = {};
+    Context unstopped = ctx;
+    unstopped.stop = {};
+    Ignore(unstopped, state_.Unlock(unstopped, owner_), "its lease runs out by itself");
+  }
+
+ private:
+  ImportLock(const Context& ctx, JobStore& state, const ImportRequest& request, LockWish wish)
+      : state_(state),
+        owner_(request.owner),
+        thread_([&ctx, &state, job = request.job_id, owner = request.owner,
+                 wish](const std::stop_token& stop) {
+          Context renewing = ctx;
+          renewing.stop = stop;
+          while (!stop.stop_requested()) {
+            renewing.clock.SleepMs(wish.lease_ms / 3, stop);
+            if (!stop.stop_requested())
+              Ignore(renewing, state.Lock(renewing, job, owner, wish), "it is renewed again");
+          }
+        }) {}
+  JobStore& state_;
+  const std::string owner_;
+  std::jthread thread_;
+};
+
+struct FinishedTask {
+  TaskId id;
+  std::string partition;
+  int64_t min_block = 0;
+};
+
+// FINISHED artifacts in the order of the source's blocks, so that order-sensitive engines see what
+// the source had.
+Result<std::vector<FinishedTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const ImportRequest& request) {
+  std::vector<FinishedTask> tasks;
+  std::string after;
+  while (true) {
+    PF_ASSIGN(const TaskPage page,
+              state.Page(ctx, request.job_id, TaskState::kFinished, after, kPageTasks));
+    for (const Task& task : page.tasks) {
+      if (!request.part_id.empty() && task.id != request.part_id) continue;
+      FinishedTask one{.id = task.id, .partition = {}, .min_block = 0};
+      PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
+      const Result<PartName> name = ParsePartName(spec.part_name);
+      if (name.ok()) {
+        one.partition = name->partition_id;
+        one.min_block = name->min_block;
+      }
+      tasks.push_back(std::move(one));
+    }
+    if (!page.next) break;
+    after = *page.next;
+  }
+  std::sort(tasks.begin(), tasks.end(), [](const FinishedTask& a, const FinishedTask& b) {
+    return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
+  });
+  return tasks;
+}
+
+Status CheckReady(const JobView& view, const ImportRequest& request) {
+  if (view.state != "SEALED" && !request.is_partial_allowed) {
+    return Status(Code::kRefused, "its upload was never completed")
+        .Explain(2132, request.job_id,
+                 fmt::format("partforge upload-freeze … --job-id={}   resumes it", request.job_id));
+  }
+  if (!request.part_id.empty() || request.is_partial_allowed) return {};
+  const int64_t waiting = CountOf(view, TaskState::kReady) + CountOf(view, TaskState::kInProgress) +
+                          CountOf(view, TaskState::kCompactReady) +
+                          CountOf(view, TaskState::kCompacting);
+  const int64_t failed = CountOf(view, TaskState::kFailed);
+  if (waiting == 0 && failed == 0) return {};
+  return Status(Code::kRefused,
+                fmt::format("{} parts are not finished, {} have failed", waiting, failed))
+      .Explain(2132, request.job_id,
+               fmt::format("partforge job-status --job-id={}   then workers or retry-failed; "
+                           "--partial imports what is finished",
+                           request.job_id));
+}
+
+// Rows of active parts that this job does not explain forbid an import that wants an empty table.
+Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
+                  const ImportRequest& request) {
+  PF_ASSIGN(
+      const int64_t rows,
+      QueryInt(ctx, engine,
+               fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
+                           "table = {} AND active",
+                           QuoteString(target.table.database), QuoteString(target.table.table)),
+               {}));
+  if (rows == 0) return {};
+  int64_t explained = 0;
+  // Published artifacts and those an earlier run has begun.
+  for (const TaskState state_of_task : {TaskState::kImported, TaskState::kImporting}) {
+    std::string after;
+    while (true) {
+      PF_ASSIGN(const TaskPage page,
+                state.Page(ctx, request.job_id, state_of_task, after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        if (task.commit.empty()) continue;
+        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
+        for (const Piece& piece : pieces) {
+          if (piece.state == PieceState::kConfirmed || piece.state == PieceState::kSent)
+            explained += piece.rows;
+        }
+      }
+      if (!page.next) break;
+      after = *page.next;
+    }
+  }
+  if (rows <= explained) return {};
+  return Status(Code::kRefused,
+                fmt::format("it has {} rows, this job has published {}", rows, explained))
+      .Explain(2123, target.table.ToString(),
+               "name an empty table; --require-empty=false imports beside the rows that are there");
+}
+
+}  // namespace
+
+Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
+                         const ImportTarget& target) {
+  PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
+  PF_ASSIGN(const Fingerprint live, ComputeFingerprint(ctx, engine, target.create_sql));
+  PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
+  PF_ASSIGN(const CreateTable written, ParseCreateTable(job.destination_schema));
+  PF_ASSIGN(const CreateTable present, ParseCreateTable(target.create_sql));
+  PF_ASSIGN(const std::vector<std::string> written_ttl, FormattedTtl(ctx, engine, written));
+  PF_ASSIGN(const std::vector<std::string> present_ttl, FormattedTtl(ctx, engine, present));
+  if (written_ttl == present_ttl) return {};
+  const auto text = [](const std::vector<std::string>& all) {
+    return all.empty() ? std::string("none") : fmt::format("{}", fmt::join(all, "; "));
+  };
+  const bool has_bounds = !written_ttl.empty();
+  if (!has_bounds)
+    return {};  // a part without ttl.txt is safe: the target computes it in its own merges
+  return Status(Code::kRefused, fmt::format("parts were written under TTL {}, the table has {}",
+                                            text(written_ttl), text(present_ttl)))
+      .Explain(2111, target.table.ToString(),
+               "ALTER TABLE … MODIFY TTL on the target first, or rebuild the job with the target's "
+               "TTL text");
+}
+
+Status StatusOf(const ImportSummary& summary) {
+  if (!summary.in_doubt.empty()) {
+    return Status(
+               Code::kUnknownOutcome,
+               fmt::format("{} artifacts are in doubt, the first: {}: {}", summary.in_doubt.size(),
+                           summary.in_doubt.front().part_id, summary.in_doubt.front().message))
+        .Explain(2138, summary.table,
+                 fmt::format(
+                     "partforge job-status --job-id={} --details   then run the same command again",
+                     summary.job_id));
+  }
+  if (!summary.failed.empty()) {
+    const bool is_nothing_done = summary.imported == 0 && summary.already_imported == 0;
+    const std::string message =
+        fmt::format("{} artifacts failed, the first: {}: {}", summary.failed.size(),
+                    summary.failed.front().part_id, summary.failed.front().message);
+    return Status(Code::kInternal, message)
+        .Explain(2149, summary.table,
+                 fmt::format("partforge retry-failed --job-id={} --all   runs {} again",
+                             summary.job_id, is_nothing_done ? "all of them" : "the failed ones"));
+  }
+  if (!summary.conflicts.empty()) {
+    return Status(Code::kConflict,
+                  fmt::format("{} artifacts are held by another process, the first: {}",
+                              summary.conflicts.size(), summary.conflicts.front().message))
+        .Explain(6005, summary.table, "run the same command again later");
+  }
+  return {};
+}
+
+Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& engine,
+                                const ImportRequest& request) {
+  PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
+  PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
+  PF_TRY(CheckReady(view, request));
+  PF_ASSIGN(const ImportTarget target, ReadImportTarget(ctx, engine, request.table));
+  if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
+  const bool needs_order = job.is_order_sensitive && !request.allows_reorder;
+  PF_TRY(ProbeDetached(ctx, target));
+  PF_ASSIGN(const std::unique_ptr<ImportLock> lock,
+            ImportLock::Take(ctx, state, request, target.key()));
+
+  ImportSummary summary;
+  summary.job_id = request.job_id;
+  summary.table = request.table.ToString();
+  summary.already_imported = CountOf(view, TaskState::kImported);
+  const auto run = [&]() -> Status {
+    if (request.requires_empty) PF_TRY(CheckEmpty(ctx, state, engine, target, request));
+    PartCommitter committer(state, request.store_of_bucket, engine, target, request.settings);
+    KindTable kinds;
+    PF_TRY(kinds.Add(JobKind{.name = std::string(kRewriteKind),
+                             .planner = nullptr,
+                             .executor = nullptr,
+                             .committer = &committer,
+                             .batch_executor = nullptr,
+                             .grouping = CommitGrouping::kTask}));
+    std::mutex mutex;  // guards summary
+    const auto note = [&](const std::string& part, const Status& status) {
+      const std::lock_guard hold(mutex);
+      if (status.code() == Code::kUnknownOutcome) {
+        summary.in_doubt.push_back({part, status.message()});
+      } else if (status.code() == Code::kConflict || status.code() == Code::kLeaseLost) {
+        summary.conflicts.push_back({part, status.message()});
+      } else {
+        summary.failed.push_back({part, status.message()});
+      }
+    };
+    // What a carried commit came to; a failure that stops the whole command is returned.
+    const auto settle = [&](const std::string& part, const Result<Commit>& carried) -> Status {
+      if (carried.ok()) {
+        if (carried->state == CommitState::kAborted) {
+          note(part, Status(Code::kInternal, carried->evidence));
+          return {};
+        }
+        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, carried->id));
+        const std::lock_guard hold(mutex);
+        ++summary.imported;
+        for (const Piece& piece : pieces) {
+          summary.rows += piece.rows;
+          ++summary.parts;
+        }
+        return {};
+      }
+      const Code code = carried.status().code();
+      if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kInternal)
+        return carried.status();
+      note(part, carried.status());
+      return {};
+    };
+    // Recovery first: nothing new is decided before every unfinished commit of the job has been
+    // carried.
+    Publisher recoverer(state, kinds,
+                        PublisherOptions{.name = request.owner,
+                                         .lease_ms = request.lease_ms,
+                                         .proposes = {PublishMode::kCommand}});
+    for (const Commit& commit : view.live_commits) {
+      if (commit.kind != kRewriteKind) continue;
+      // The fence of an importer that was killed runs out within its lease; a live one renews it.
+      const int64_t started_ms = MonotonicMs();
+      Result<Commit> carried = recoverer.Carry(ctx, commit.id);
+      while (!carried.ok() && carried.status().code() == Code::kConflict &&
+             MonotonicMs() - started_ms < request.lease_ms + kLockPollMs) {
+        ctx.clock.SleepMs(kLockPollMs, ctx.stop);
+        PF_TRY(ctx.CheckStop("waiting for a fence"));
+        carried = recoverer.Carry(ctx, commit.id);
+      }
+      PF_TRY(settle(commit.id, carried));
+    }
+    PF_ASSIGN(const std::vector<FinishedTask> tasks, ListFinished(ctx, state, request));
+    if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
+      return Status(Code::kRefused, "the part is not FINISHED")
+          .Explain(2131, request.part_id,
+                   fmt::format("partforge job-status --job-id={} --parts", request.job_id));
+    }
+    const auto total = static_cast<int64_t>(tasks.size());
+    const int threads = needs_order ? 1 : request.artifacts_in_parallel;
+    const auto import_one = [&](const Context& inner, int64_t i) -> Status {
+      const TaskId& id = tasks[static_cast<size_t>(i)].id;
+      Publisher publisher(state, kinds,
+                          PublisherOptions{.name = fmt::format("{}#{}", request.owner, i),
+                                           .lease_ms = request.lease_ms,
+                                           .proposes = {PublishMode::kCommand}});
+      const Result<std::optional<CommitId>> proposed =
+          publisher.ProposeTask(inner, request.job_id, id);
+      if (!proposed.ok()) {
+        const Code code = proposed.status().code();
+        if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
+          return proposed.status();
+        note(id, proposed.status());
+        return {};
+      }
+      if (!proposed->has_value()) return {};
+      const Result<Commit> carried = publisher.Carry(inner, **proposed);
+      if (!carried.ok() && carried.status().code() == Code::kCancelled) {
+        Context unstopped = inner;
+        unstopped.stop = {};
+        Ignore(unstopped, publisher.Abandon(unstopped, **proposed),
+               "a bound commit goes on with the next run");
+      }
+      PF_TRY(settle(id, carried));
+      if (request.on_progress) {
+        const std::lock_guard hold(mutex);
+        request.on_progress(summary.imported, total, summary.rows);
+      }
+      return {};
+    };
+    return ParallelFor(ctx, total, threads, import_one);
+  };
+  const Status status = run();
+  lock->Release(ctx);
+  PF_TRY(status);
+  if (request.requires_empty && target.engine == "MergeTree" && summary.failed.empty() &&
+      summary.in_doubt.empty()) {
+    PF_ASSIGN(summary.rows_in_table,
+              QueryInt(ctx, engine,
+                       fmt::format("SELECT count() FROM {}",
+                                   QuoteTable(request.table.database, request.table.table)),
+                       {}));
+  }
+  return summary;
+}
+
+}  // namespace partforge::clickhouse

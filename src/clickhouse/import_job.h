@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "clickhouse/import_target.h"
+#include "clickhouse/part_committer.h"
+#include "clickhouse/rewrite_job.h"
+#include "engine/engine.h"
+#include "job/job_store.h"
+
+namespace partforge::clickhouse {
+
+struct ImportRequest {
+  std::string job_id;
+  TableName table;
+  std::string part_id;  // one artifact only; empty = every FINISHED one
+  std::string owner;    // of locks and fences; unique for the process
+  bool requires_empty = true;
+  bool is_partial_allowed = false;  // import what is FINISHED although other parts are not
+  bool skips_schema_check = false;
+  bool allows_reorder = false;  // PF2112
+  int64_t wait_lock_ms =
+      17'000;  // for another import of the same table; outlives the lock of a killed one
+  int64_t lease_ms = 15'000;  // of the lock and the fences
+  int artifacts_in_parallel = 4;
+  ImportSettings settings;
+  PartCommitter::StoreOfBucket store_of_bucket;
+  std::function<void(int64_t done, int64_t total, int64_t rows)> on_progress;
+};
+
+struct FailedImport {
+  std::string part_id, message;
+};
+struct ImportSummary {
+  std::string job_id, table;
+  int64_t imported = 0, already_imported = 0, rows = 0, parts = 0;
+  std::vector<FailedImport> failed, in_doubt, conflicts;
+  int64_t rows_in_table = -1;  // count() of the target afterwards; -1 = not comparable
+};
+
+// Publishes the finished artifacts of a job into its destination, each exactly once
+// (clickhouse-parts §11). First it carries whatever an earlier run left, then it decides new
+// commits. Failures before anything is decided: kNotFound (PF2130, PF2101), kRefused (PF2111,
+// PF2112, PF2121, PF2122, PF2123, PF2124, PF2132), kConflict (PF2135). An artifact that fails stops
+// no other: it is listed in the summary, and StatusOf turns the summary into the command's outcome.
+Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& engine,
+                                const ImportRequest& request);
+
+// OK; kUnknownOutcome (PF2138) when something is in doubt; kInternal with PF2149 (exit 4) when some
+// failed.
+Status StatusOf(const ImportSummary& summary);
+
+// The shape a part of the job has against the live table: fingerprint and TTL texts (PF2121,
+// PF2122, PF2111).
+Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
+                         const ImportTarget& target);
+
+}  // namespace partforge::clickhouse

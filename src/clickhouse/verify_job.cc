@@ -1,0 +1,177 @@
+#include "clickhouse/verify_job.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/files.h"
+#include "clickhouse/artifact_fetch.h"
+#include "clickhouse/fingerprint.h"
+#include "clickhouse/local_tables.h"
+#include "clickhouse/rewrite_check.h"
+#include "clickhouse/rewrite_job.h"
+#include "clickhouse/source_fetch.h"
+#include "engine/sql_text.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr int64_t kPageTasks = 1000;
+constexpr std::array<TaskState, 5> kStatesWithArtifact = {
+    TaskState::kCompactReady, TaskState::kCompacting, TaskState::kFinished, TaskState::kImporting,
+    TaskState::kImported};
+
+class PartVerification {
+ public:
+  PartVerification(const VerifyRequest& request, const RewriteJobSpec& job, const Task& task)
+      : request_(request), job_(job), task_(task) {}
+
+  Status Run(const Context& ctx, const RewriteOutput& output, VerifiedPart& seen) {
+    PF_ASSIGN(ObjectStore* const store, request_.store_of_bucket(ctx, job_.bucket));
+    PF_ASSIGN(const ArtifactMeta meta, FetchMeta(ctx, *store, output.meta_key, output.meta_sha256));
+    for (const ArtifactPart& part : meta.parts) {
+      const std::string key = TarKey(output.finished_key, part.name);
+      PF_ASSIGN(const ObjectInfo info, store->Stat(ctx, key));
+      if (info.size_bytes != part.tar_size_bytes) {
+        return Status(Code::kCorruption, fmt::format("{} has {} bytes, {} are recorded", key,
+                                                     info.size_bytes, part.tar_size_bytes));
+      }
+      if (request_.depth != VerifyDepth::kMeta)
+        PF_TRY(VerifyPartTar(ctx, *store, output.finished_key, part, VerifyLevel::kContent));
+      ++seen.parts;
+      seen.rows += part.rows;
+      seen.bytes += part.bytes_on_disk;
+    }
+    if (seen.rows != output.rows_out) {
+      return Status(Code::kCorruption, fmt::format("{} rows in the parts, {} in the state store",
+                                                   seen.rows, output.rows_out));
+    }
+    if (request_.depth == VerifyDepth::kEngine || request_.depth == VerifyDepth::kRows)
+      PF_TRY(RunInEngine(ctx, *store, output, meta, seen));
+    return {};
+  }
+
+ private:
+  Status RunInEngine(const Context& ctx, ObjectStore& store, const RewriteOutput& output,
+                     const ArtifactMeta& meta, const VerifiedPart& seen) {
+    if (request_.engines == nullptr) return Status(Code::kInternal, "this depth needs an engine");
+    const std::filesystem::path engine_path = request_.scratch / "engine",
+                                parts_path = request_.scratch / "parts";
+    PF_TRY(MakeDirectories(engine_path));
+    PF_TRY(RemoveTree(parts_path));
+    PF_TRY(MakeDirectories(parts_path));
+    PF_ASSIGN(Engine* const engine, request_.engines->Get(ctx, 0, engine_path));
+    DdlOptions options;
+    PF_ASSIGN(options.engine, ReadEngineNames(ctx, *engine));
+    PF_ASSIGN(LocalDdl source, NormalizeSource(job_.source_schema, options));
+    PF_ASSIGN(LocalDdl destination, NormalizeDestination(job_.destination_schema, options));
+    PF_ASSIGN(LocalTables tables,
+              LocalTables::Create(ctx, *engine,
+                                  LocalTablesRequest{.source = std::move(source),
+                                                     .destination = std::move(destination)}));
+    const Status status =
+        CompareInEngine(ctx, store, *engine, tables, parts_path, output, meta, seen);
+    Ignore(ctx, tables.Drop(ctx), "the next part drops them first");
+    Ignore(ctx, RemoveTree(parts_path), "scratch");
+    return status;
+  }
+
+  Status CompareInEngine(const Context& ctx, ObjectStore& store, Engine& engine,
+                         LocalTables& tables, const std::filesystem::path& parts_path,
+                         const RewriteOutput& output, const ArtifactMeta& meta,
+                         const VerifiedPart& seen) {
+    for (const ArtifactPart& part : meta.parts) {
+      PF_TRY(FetchPart(ctx, store, output.finished_key, part, parts_path / part.name,
+                       {.verify = VerifyLevel::kSizes, .is_synced = false}));
+      PF_TRY(tables.AttachDestination(ctx, parts_path / part.name, part.name));
+    }
+    if (!meta.parts.empty()) PF_TRY(CheckTable(ctx, engine, tables.destination()));
+    PF_ASSIGN(const PartitionMap attached, tables.ActiveParts(ctx, tables.destination()));
+    if (Total(attached).rows != seen.rows) {
+      return Status(Code::kCorruption, fmt::format("the engine counts {} rows, {} are recorded",
+                                                   Total(attached).rows, seen.rows));
+    }
+    if (request_.depth != VerifyDepth::kRows) return {};
+    PF_ASSIGN(const RewriteTaskSpec part, RewriteTaskSpec::FromJson(task_.payload));
+    FetchSourceRequest fetch{
+        .source_key = part.source_key,
+        .owner = {.job_id = task_.source_job.empty() ? task_.job : task_.source_job,
+                  .part_id = task_.source_task.empty() ? task_.id : task_.source_task,
+                  .bucket = job_.bucket,
+                  .source_key = part.source_key},
+        .directory = parts_path / ("source-" + part.part_name),
+        .verify = VerifyLevel::kContent,
+        .threads = 4,
+        .buckets = {}};
+    PF_TRY(FetchSource(ctx, store, fetch));
+    PF_TRY(tables.AttachSource(ctx, fetch.directory, part.part_name));
+    PF_ASSIGN(const CreateTable destination, ParseCreateTable(job_.destination_schema));
+    if (IsCollapsingEngine(destination.engine)) return {};
+    PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
+    ContentQuestion question{.select = target.select,
+                             .current_database = job_.source_database,
+                             .insert_columns = target.columns,
+                             .memory_bytes_max = 0};
+    if (question.insert_columns.empty()) question.insert_columns = InsertableColumns(destination);
+    return CheckContent(ctx, engine, tables, question);
+  }
+
+  const VerifyRequest& request_;
+  const RewriteJobSpec& job_;
+  const Task& task_;
+};
+
+}  // namespace
+
+Result<VerifyDepth> ParseVerifyDepth(std::string_view text) {
+  if (text == "meta") return VerifyDepth::kMeta;
+  if (text == "checksums") return VerifyDepth::kChecksums;
+  if (text == "engine") return VerifyDepth::kEngine;
+  if (text == "rows") return VerifyDepth::kRows;
+  return Status(Code::kInvalidArgument,
+                fmt::format("level is none of meta, checksums, engine, rows: {}", text));
+}
+
+Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& state,
+                                            const VerifyRequest& request) {
+  PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
+  PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
+  std::vector<VerifiedPart> verified;
+  for (const TaskState wanted : kStatesWithArtifact) {
+    std::string after;
+    while (true) {
+      PF_ASSIGN(const TaskPage page, state.Page(ctx, request.job_id, wanted, after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        if (!request.part_id.empty() && task.id != request.part_id) continue;
+        PF_TRY(ctx.CheckStop("verifying"));
+        VerifiedPart seen{.part_id = task.id,
+                          .status = std::string(TaskStateName(task.state)),
+                          .verdict = Verdict::kOk,
+                          .message = {},
+                          .parts = 0,
+                          .rows = 0,
+                          .bytes = 0};
+        PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+        Status status(Code::kCorruption, "the state store holds no result of this part");
+        for (const AttemptView& attempt : attempts) {
+          if (attempt.epoch != task.winner) continue;
+          PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
+          status = PartVerification(request, job, task).Run(ctx, output, seen);
+        }
+        if (!status.ok()) {
+          if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable)
+            return status;
+          seen.verdict = Verdict::kFail;
+          seen.message = status.message();
+        }
+        if (request.on_part) request.on_part(seen);
+        verified.push_back(std::move(seen));
+      }
+      if (!page.next) break;
+      after = *page.next;
+    }
+  }
+  return verified;
+}
+
+}  // namespace partforge::clickhouse

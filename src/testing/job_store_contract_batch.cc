@@ -1,0 +1,274 @@
+#include <algorithm>
+
+#include "testing/job_store_contract.h"
+
+// Laws of compaction: batches, their outputs, and the end of waiting.
+namespace partforge::testing {
+namespace {
+
+BatchRequest BatchOf(const std::string& output) {
+  BatchRequest request;
+  request.job = "j";
+  request.worker = "c1";
+  request.output = output;
+  return request;
+}
+
+TaskEdit Take(const Task& task) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = TaskState::kCompactReady;
+  edit.epoch = task.epoch;
+  edit.to = TaskState::kCompacting;
+  return edit;
+}
+
+std::vector<TaskEdit> TakeAllOfBatch(const Candidates& candidates) {
+  std::vector<TaskEdit> edits;
+  for (const Task& task : candidates.batch) edits.push_back(Take(task));
+  return edits;
+}
+
+// An output of a batch of `inputs`, of generation 1.
+Settlement SupersededBy(const Lease& lease, const std::string& output,
+                        TaskState to = TaskState::kCompactReady) {
+  Settlement settlement = EndOf(lease, lease.tasks.at(0).state, TaskState::kSuperseded);
+  for (TaskEdit& edit : settlement.edits) edit.superseded_by = output;
+  Task& added = settlement.added.emplace_back();
+  added.id = output;
+  added.kind = "test.copy";
+  added.state = to;
+  added.size_bytes = 30;
+  added.generation = 1;
+  TaskResult& result = settlement.added_results.emplace_back();
+  result.outputs = R"({"prefix":"out"})";
+  result.rows_out = 20;
+  result.bytes_out = 150;
+  result.group_key = "g";
+  result.partition_id = "202401";
+  result.parts_out = 1;
+  result.parts_peak = 1;
+  result.partitions_out = 1;
+  return settlement;
+}
+
+TEST_P(JobStoreContract, ABatchIsTakenWholeUnderOneToken) {
+  MakeJob("j", {1, 2, 3});
+  MakeCompactReady(1);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  EXPECT_EQ((*batch)->tasks.size(), 3u);
+  EXPECT_EQ((*batch)->output, "out");
+  EXPECT_EQ(CountOf("j", TaskState::kCompacting), 3);
+  for (const Task& task : (*batch)->tasks) EXPECT_EQ(task.epoch, 2u);
+  EXPECT_FALSE(store().ClaimBatch(ctx(), BatchOf("out2"), TakeAllOfBatch)->has_value());
+  EXPECT_EQ(CodeOf(store().Renew(ctx(), **batch, 60'000)), "OK");
+}
+
+TEST_P(JobStoreContract, AChooserSeesFragmentedOnesAndTheSmallestFamily) {
+  MakeJob("j", {1, 2, 3, 4});
+  std::vector<Lease> leases = ClaimMany("w", 4);
+  ASSERT_EQ(leases.size(), 4u);
+  ASSERT_EQ(
+      CodeOf(store().Settle(ctx(), leases[0], FinishOf(leases[0], TaskState::kCompactReady, 6))),
+      "OK");
+  for (size_t i = 1; i < 4; ++i) {
+    Settlement finish = FinishOf(leases[i], TaskState::kCompactReady, 1);
+    finish.edits[0].result->bytes_out = static_cast<int64_t>(100 * i);
+    if (i == 3) finish.edits[0].result->partition_id = "202402";  // alone in its partition
+    ASSERT_EQ(CodeOf(store().Settle(ctx(), leases[i], finish)), "OK");
+  }
+  Candidates seen;
+  const auto look = [&seen](const Candidates& candidates) {
+    seen = candidates;
+    return std::vector<TaskEdit>{};
+  };
+  EXPECT_FALSE(store().ClaimBatch(ctx(), BatchOf("out"), look)->has_value());
+  ASSERT_EQ(seen.fragmented.size(), 1u);
+  EXPECT_EQ(seen.fragmented[0].parts_out, 6);
+  ASSERT_EQ(seen.batch.size(), 2u);
+  EXPECT_EQ(seen.batch[0].bytes_out, 100);
+  EXPECT_EQ(seen.batch[1].bytes_out, 200);
+  EXPECT_GT(seen.window_from_ms, 0);
+  EXPECT_GE(seen.now_ms, seen.window_from_ms);
+
+  BatchRequest tight = BatchOf("out");
+  tight.bytes_max = 299;  // the two together do not fit
+  EXPECT_FALSE(store().ClaimBatch(ctx(), tight, look)->has_value());
+  EXPECT_TRUE(seen.batch.empty());
+  EXPECT_EQ(CountOf("j", TaskState::kCompactReady), 4);
+}
+
+TEST_P(JobStoreContract, ABatchOfAPausedJobIsNotTaken) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  ASSERT_EQ(CodeOf(store().SetPaused(ctx(), "j", true)), "OK");
+  EXPECT_FALSE(store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch)->has_value());
+}
+
+TEST_P(JobStoreContract, ABatchWithAMemberThatIsGoneIsNotTaken) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const auto choose = [](const Candidates& candidates) {
+    std::vector<TaskEdit> edits = TakeAllOfBatch(candidates);
+    edits.back().epoch += 1;
+    return edits;
+  };
+  EXPECT_FALSE(store().ClaimBatch(ctx(), BatchOf("out"), choose)->has_value());
+  EXPECT_EQ(CountOf("j", TaskState::kCompactReady), 2);
+}
+
+TEST_P(JobStoreContract, TheOutputMayBeNamedByTheChooser) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const auto choose = [](const Candidates& candidates) {
+    std::vector<TaskEdit> edits = TakeAllOfBatch(candidates);
+    for (TaskEdit& edit : edits) edit.superseded_by = "compact-1";
+    return edits;
+  };
+  const Result<std::optional<Lease>> batch = store().ClaimBatch(ctx(), BatchOf(""), choose);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  EXPECT_EQ((*batch)->output, "compact-1");
+}
+
+TEST_P(JobStoreContract, ABatchIsSupersededByItsOutputAllOrNothing) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const int64_t window_ms = std::max(Get("j", "t0").ready_at_ms, Get("j", "t1").ready_at_ms);
+  Shift(5000);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), **batch, SupersededBy(**batch, "out"))), "OK");
+  for (const char* id : {"t0", "t1"}) {
+    const Task input = Get("j", id);
+    EXPECT_EQ(input.state, TaskState::kSuperseded);
+    EXPECT_EQ(input.superseded_by, "out");
+    EXPECT_EQ(input.winner, 1u);  // the rewrite's attempt stands
+    EXPECT_EQ(AttemptStates("j", id), (std::vector<std::string>{"FINISHED", "ABORTED"}));
+  }
+  const Task output = Get("j", "out");
+  EXPECT_EQ(output.state, TaskState::kCompactReady);
+  EXPECT_EQ(output.generation, 1);
+  EXPECT_EQ(output.winner, 1u);
+  EXPECT_EQ(output.rows_out, 20);
+  EXPECT_EQ(output.size_bytes, 30);
+  EXPECT_EQ(output.ready_at_ms, window_ms);  // its window is its latest input's
+  EXPECT_EQ(store().Attempts(ctx(), "j", "out")->at(0).result, R"({"prefix":"out"})");
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), **batch, SupersededBy(**batch, "out3"))), "lease_lost");
+  EXPECT_EQ(CodeOf(store().GetTask(ctx(), "j", "out3")), "not_found");
+}
+
+TEST_P(JobStoreContract, AnOutputThatExistsRefusesTheBatch) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), **batch, SupersededBy(**batch, "t1"))), "conflict");
+  EXPECT_EQ(CountOf("j", TaskState::kCompacting), 2);
+}
+
+TEST_P(JobStoreContract, PartsRewrittenTogetherAreSupersededFromInProgress) {
+  MakeJob("j", {1, 2});
+  // A worker that packs several parts into one insert settles them with one lease: both were
+  // claimed at once.
+  std::vector<Lease> leases = ClaimMany("w1", 2);
+  ASSERT_EQ(leases.size(), 2u);
+  Lease both = leases[0];
+  both.tasks.push_back(leases[1].tasks[0]);
+  both.token = leases[0].token;
+  if (leases[0].token != leases[1].token)
+    GTEST_SKIP() << "this store gives each task a token of its own";
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), both, SupersededBy(both, "out"))), "OK");
+  EXPECT_EQ(CountOf("j", TaskState::kSuperseded), 2);
+  EXPECT_GT(Get("j", "out").ready_at_ms, 0);
+  EXPECT_GT(Get("j", "t0").ready_at_ms, 0);
+}
+
+TEST_P(JobStoreContract, AnExpiredBatchGoesBackToWaiting) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  BatchRequest request = BatchOf("out");
+  request.lease_ms = 1000;
+  const Result<std::optional<Lease>> batch = store().ClaimBatch(ctx(), request, TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  Shift(10'000);
+  EXPECT_EQ(*store().Reap(ctx(), ReapRules{.crashes_max = 1, .backoff_ms = 0}), 2);
+  EXPECT_EQ(CountOf("j", TaskState::kCompactReady), 2);
+  EXPECT_EQ(Get("j", "t0").winner, 1u);
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), **batch, SupersededBy(**batch, "out"))), "lease_lost");
+}
+
+TEST_P(JobStoreContract, AReleasedBatchKeepsItsWindowAndResult) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const Task before = Get("j", "t0");
+  Shift(5000);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  ASSERT_EQ(CodeOf(store().Settle(
+                ctx(), **batch, EndOf(**batch, TaskState::kCompacting, TaskState::kCompactReady))),
+            "OK");
+  const Task after = Get("j", "t0");
+  EXPECT_EQ(after.state, TaskState::kCompactReady);
+  EXPECT_EQ(after.ready_at_ms, before.ready_at_ms);
+  EXPECT_EQ(after.winner, before.winner);
+  EXPECT_EQ(after.rows_out, before.rows_out);
+}
+
+TEST_P(JobStoreContract, AFailedBatchCanGoBackToWaiting) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  const int64_t ready_at_ms = Get("j", "t0").ready_at_ms;
+  ASSERT_EQ(
+      CodeOf(store().Settle(
+          ctx(), **batch, EndOf(**batch, TaskState::kCompacting, TaskState::kFailed, "resource"))),
+      "OK");
+  EXPECT_EQ(CountOf("j", TaskState::kFailed), 2);
+  Settlement retry;
+  for (const char* id : {"t0", "t1"}) {
+    TaskEdit& edit = retry.edits.emplace_back();
+    edit.id = id;
+    edit.from = TaskState::kFailed;
+    edit.epoch = 2;
+    edit.to = TaskState::kCompactReady;
+  }
+  ASSERT_EQ(CodeOf(store().Amend(ctx(), "j", retry)), "OK");
+  EXPECT_EQ(Get("j", "t0").ready_at_ms, ready_at_ms);
+  EXPECT_EQ(Get("j", "t0").winner, 1u);
+}
+
+TEST_P(JobStoreContract, FinalizeEndsAllWaiting) {
+  MakeJob("j", {1, 2, 3});
+  MakeCompactReady(2);
+  EXPECT_EQ(*store().Finalize(ctx(), "j"), 3);
+  EXPECT_EQ(*store().Finalize(ctx(), "j"), 0);
+  EXPECT_EQ(CountOf("j", TaskState::kFinished), 3);
+}
+
+TEST_P(JobStoreContract, SupersededInputsCanBeSentBackToWaiting) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), **batch, SupersededBy(**batch, "out"))), "OK");
+  Settlement reset;
+  TaskEdit& edit = reset.edits.emplace_back();
+  edit.id = "t0";
+  edit.from = TaskState::kSuperseded;
+  edit.epoch = 2;
+  edit.to = TaskState::kCompactReady;
+  ASSERT_EQ(CodeOf(store().Amend(ctx(), "j", reset)), "OK");
+  EXPECT_EQ(Get("j", "t0").superseded_by, "");
+  EXPECT_EQ(Get("j", "t0").winner, 1u);
+}
+
+}  // namespace
+}  // namespace partforge::testing

@@ -1,0 +1,374 @@
+#include "token_committer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "testing/copy_kind.h"
+
+namespace partforge::sim {
+namespace {
+
+constexpr int kMovesMax =
+    60;  // of one piece in one Apply; then somebody else is at work and we come again
+constexpr int kLooksForAbsence = 3;  // exactly-once §6.1, "stable absence"
+constexpr int64_t kLookPauseMs = 1'000;
+constexpr int64_t kPollMs = 200;
+constexpr int kPollsMax = 100;
+constexpr size_t kPiecesOfATask = 2;
+
+// Rename that somebody else may have made: then there is nothing to do here, and the next look
+// tells.
+Status MaybeRenamed(Status renamed) {
+  if (!renamed.ok() &&
+      (renamed.code() == Code::kNotFound || renamed.code() == Code::kAlreadyExists))
+    return {};
+  return renamed;
+}
+
+std::string StagedName(const std::string& token) {
+  return "pftmp_" + token;
+}
+std::string TrashName(const std::string& token) {
+  return "pftrash_" + token;
+}
+std::string AttachingName(const std::string& token) {
+  return "attaching_" + token;
+}
+
+}  // namespace
+
+Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
+  PF_ASSIGN(const JsonDoc doc, ParseJson(staged));
+  Plan plan;
+  plan.is_retract = doc.at("retract").get<bool>();
+  plan.round = doc.at("round").get<int64_t>();
+  for (const auto& [number, token] : doc.at("old_tokens").items()) {
+    plan.old_tokens[std::stoll(number)] = token.get<std::string>();
+  }
+  return plan;
+}
+
+Json TokenCommitter::DumpPlan(const Plan& plan) {
+  JsonDoc doc = JsonDoc::object();
+  doc["retract"] = plan.is_retract;
+  doc["round"] = plan.round;
+  doc["old_tokens"] = JsonDoc::object();
+  for (const auto& [number, token] : plan.old_tokens)
+    doc["old_tokens"][std::to_string(number)] = token;
+  return DumpJson(doc);
+}
+
+std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const {
+  // 2^62 + serial·2^20 + piece; a later round takes piece numbers that were never used.
+  const uint64_t serial =
+      variant_ == Variant::kSharedNames ? XxHash64(AsBytes(fenced.id)) >> 22 : fenced.serial;
+  const uint64_t block =
+      (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number + round * 1'000);
+  return fmt::format("{}_{}_{}_0", piece.partition, block, block);
+}
+
+Result<std::vector<std::string>> TokenCommitter::ReadRows(const Context& ctx,
+                                                          const Chosen& chosen) {
+  PF_ASSIGN(const std::string file, testing::CopyFileOf(chosen.result.outputs));
+  PF_ASSIGN(const std::string text, ReadObject(ctx, store_, file));
+  if (Sha256Hex(text) != chosen.result.digest) {
+    return Status(Code::kCorruption, fmt::format("digest of {} differs", file));
+  }
+  return testing::SplitLines(text);
+}
+
+Result<Prepared> TokenCommitter::Prepare(const Context& ctx, const Commit& proposal) {
+  Prepared prepared;
+  prepared.protocol = "TOKEN";
+  prepared.target = proposal.target;
+  for (const Chosen& chosen : proposal.chosen) {
+    PF_ASSIGN(const auto rows, ReadRows(ctx, chosen));
+    for (size_t part = 0; part < std::min(kPiecesOfATask, rows.size()); ++part) {
+      Piece piece;
+      piece.number = std::ssize(prepared.pieces);
+      piece.task = chosen.task;
+      piece.epoch = chosen.epoch;
+      piece.partition = fmt::format("p{}", part);
+      piece.rows = static_cast<int64_t>((rows.size() - part + kPiecesOfATask - 1) / kPiecesOfATask);
+      prepared.pieces.push_back(std::move(piece));
+    }
+  }
+  LockWish lock;
+  lock.target = proposal.target;
+  lock.scope = "*";
+  lock.is_exclusive = false;
+  prepared.locks.push_back(std::move(lock));
+  return prepared;
+}
+
+Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  partforge::Staged staged;
+  PF_ASSIGN(staged.pieces, scope.Pieces(ctx));
+  for (Piece& piece : staged.pieces) {
+    PF_TRY(scope.Hold(ctx));
+    const auto chosen = std::find_if(fenced.chosen.begin(), fenced.chosen.end(),
+                                     [&](const Chosen& one) { return one.task == piece.task; });
+    PF_ASSIGN(const auto rows, ReadRows(ctx, *chosen));
+    SimPart part;
+    part.commit = fenced.id;
+    for (size_t i = piece.partition == "p0" ? 0 : 1; i < rows.size(); i += kPiecesOfATask) {
+      part.rows.push_back(rows[i]);
+    }
+    for (const std::string& row : rows) {
+      if (row.ends_with("refused")) part.refusal = SimPart::Refusal::kAlways;
+      if (row.ends_with("flaky")) part.refusal = SimPart::Refusal::kSometimes;
+    }
+    piece.token = TokenOf(fenced, piece, 0);
+    Thing directory;
+    directory.kind = "dir";
+    directory.name = piece.token;
+    directory.uuid = fenced.id;
+    const auto intended = scope.Intend(ctx, directory);
+    const bool is_shared = variant_ == Variant::kSharedNames;
+    const auto may_stand = [&](const Status& status) {
+      return is_shared && status.code() == Code::kAlreadyExists;
+    };
+    if (!intended.ok() && !may_stand(intended.status())) return intended.status();
+    auto inode = target_.MakeDirectory(StagedName(piece.token), part);
+    if (!inode.ok() && may_stand(inode.status())) {
+      PF_ASSIGN(const auto found, target_.FindDetached(StagedName(piece.token)));
+      inode = found.value_or(0);
+    }
+    PF_ASSIGN(const int64_t made, std::move(inode));
+    piece.ino = static_cast<uint64_t>(made);
+    PF_FAULT(ctx, "sim.staged_directory");
+  }
+  staged.staged = DumpPlan({});
+  return staged;
+}
+
+Status TokenCommitter::Take(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  for (const Piece& piece : pieces) {
+    for (int polls = 0;; ++polls) {
+      PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, fenced.epoch));
+      if (!is_running) break;
+      if (polls == kPollsMax) return Status(Code::kUnknownOutcome, "old statement still running");
+      PF_TRY(scope.Hold(ctx));
+      ctx.clock.SleepMs(kPollMs, ctx.stop);
+    }
+  }
+  return {};
+}
+
+Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece& piece) {
+  const auto is_there = [&](const std::string& name) -> Result<bool> {
+    PF_ASSIGN(const auto inode, target_.FindDetached(name));
+    return inode.has_value();
+  };
+  PF_ASSIGN(const bool is_placed, is_there(piece.token));
+  if (is_placed && variant_ == Variant::kCopies) return Place::kPlaced;
+  PF_ASSIGN(const bool is_staged, is_there(StagedName(piece.token)));
+  if (is_staged) return Place::kStaged;
+  if (is_placed) return Place::kPlaced;
+  PF_ASSIGN(const bool is_attaching, is_there(AttachingName(piece.token)));
+  if (is_attaching) return Place::kAttaching;
+  PF_ASSIGN(const bool is_trash, is_there(TrashName(piece.token)));
+  if (is_trash) return Place::kTrash;
+  PF_ASSIGN(const bool is_in_table, target_.IsInTable(static_cast<int64_t>(piece.ino)));
+  if (is_in_table) return Place::kInTable;
+  if (const auto old = plan.old_tokens.find(piece.number); old != plan.old_tokens.end()) {
+    PF_ASSIGN(const bool is_old_trash, is_there(TrashName(old->second)));
+    if (is_old_trash) return Place::kOldTrash;
+  }
+  return Place::kAbsent;
+}
+
+Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fenced,
+                                         CommitScope& scope) {
+  PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
+  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  int64_t in_table = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.state == PieceState::kConfirmed) {
+      ++in_table;
+      continue;
+    }
+    PF_ASSIGN(const Place place, Look(plan, piece));
+    in_table += place == Place::kInTable ? 1 : 0;
+  }
+  if (in_table == std::ssize(pieces)) return Evidence::kApplied;
+  return in_table == 0 ? Evidence::kNotApplied : Evidence::kPartly;
+}
+
+Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
+  if (plan.is_retract) return Status(Code::kRefused, "the commit is being taken back");
+  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  std::vector<Piece> unsent;
+  for (const Piece& piece : pieces) {
+    if (piece.state == PieceState::kStaged) unsent.push_back(piece);
+  }
+  if (!unsent.empty()) PF_TRY(scope.Mark(ctx, unsent, PieceState::kSent));
+  PF_FAULT(ctx, "sim.sent");
+  for (const Piece& piece : pieces) {
+    if (piece.state == PieceState::kConfirmed) continue;
+    PF_TRY(PublishPiece(ctx, fenced, plan, piece, scope));
+    PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kConfirmed));
+  }
+  return Json("{}");
+}
+
+Status TokenCommitter::PlacePiece(const Piece& piece) {
+  if (variant_ == Variant::kCopies) {
+    return MaybeRenamed(target_.Copy(StagedName(piece.token), piece.token));
+  }
+  return MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token));
+}
+
+Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
+                                    const Piece& piece, CommitScope& scope) {
+  for (int moves = 0; moves < kMovesMax; ++moves) {
+    PF_TRY(scope.Hold(ctx));
+    PF_ASSIGN(const Place place, Look(plan, piece));
+    switch (place) {
+      case Place::kInTable:
+        return {};
+      case Place::kStaged:
+        PF_TRY(PlacePiece(piece));
+        PF_FAULT(ctx, "sim.placed");
+        break;
+      case Place::kOldTrash:
+        PF_TRY(MaybeRenamed(
+            target_.Rename(TrashName(plan.old_tokens.at(piece.number)), StagedName(piece.token))));
+        break;
+      case Place::kPlaced: {
+        const Status attached = target_.Attach(piece.token, fenced.epoch);
+        if (!attached.ok() && attached.code() == Code::kRefused) return attached;
+        PF_FAULT(ctx, "sim.attach_sent");
+        if (attached.ok() && variant_ == Variant::kCopies) {
+          PF_TRY(target_.Remove(StagedName(piece.token)));
+        }
+        break;
+      }
+      case Place::kAttaching: {
+        PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
+        if (is_running) {
+          ctx.clock.SleepMs(kPollMs, ctx.stop);
+        } else {
+          PF_TRY(MaybeRenamed(target_.Rename(AttachingName(piece.token), piece.token)));
+        }
+        break;
+      }
+      case Place::kTrash:
+        return Status(Code::kRefused, "the commit is being taken back");
+      case Place::kAbsent: {
+        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, plan, fenced, piece, scope));
+        if (is_gone) return {};
+        break;
+      }
+    }
+  }
+  return Status(Code::kUnavailable, fmt::format("piece does not come to rest: {}", piece.token));
+}
+
+Result<bool> TokenCommitter::IsGoneForGood(const Context& ctx, const Plan& plan, const Commit&,
+                                           const Piece& piece, CommitScope& scope) {
+  for (int looks = 0; looks < kLooksForAbsence; ++looks) {
+    ctx.clock.SleepMs(kLookPauseMs, ctx.stop);
+    PF_TRY(scope.Hold(ctx));
+    PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
+    if (is_running) return false;
+    PF_ASSIGN(const Place place, Look(plan, piece));
+    if (place != Place::kAbsent) return false;
+  }
+  // SENT and nowhere: attached, and merged away since.
+  return true;
+}
+
+Status TokenCommitter::SetAside(const Context& ctx, const Commit& fenced, const Plan& plan,
+                                const Piece& piece, CommitScope& scope) {
+  for (int moves = 0; moves < kMovesMax; ++moves) {
+    PF_TRY(scope.Hold(ctx));
+    PF_ASSIGN(const Place place, Look(plan, piece));
+    switch (place) {
+      case Place::kTrash:
+      case Place::kOldTrash:
+        return {};
+      case Place::kStaged:
+        PF_TRY(MaybeRenamed(target_.Rename(StagedName(piece.token), TrashName(piece.token))));
+        break;
+      case Place::kPlaced:
+        PF_TRY(MaybeRenamed(target_.Rename(piece.token, TrashName(piece.token))));
+        break;
+      case Place::kAttaching: {
+        PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
+        if (is_running) {
+          ctx.clock.SleepMs(kPollMs, ctx.stop);
+        } else {
+          PF_TRY(MaybeRenamed(target_.Rename(AttachingName(piece.token), TrashName(piece.token))));
+        }
+        break;
+      }
+      case Place::kInTable:
+        return Status(Code::kConflict,
+                      fmt::format("piece was attached meanwhile: {}", piece.token));
+      case Place::kAbsent: {
+        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, plan, fenced, piece, scope));
+        if (is_gone)
+          return Status(Code::kConflict,
+                        fmt::format("piece was attached meanwhile: {}", piece.token));
+        break;
+      }
+    }
+  }
+  return Status(Code::kUnavailable, fmt::format("piece does not come to rest: {}", piece.token));
+}
+
+Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  PF_ASSIGN(Plan plan, ParsePlan(fenced.staged));
+  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  if (!plan.is_retract) {
+    for (const Piece& piece : pieces) {
+      PF_ASSIGN(const Place place, Look(plan, piece));
+      if (place == Place::kInTable || place == Place::kAbsent) {
+        return Status(Code::kRefused, fmt::format("a piece is attached already: {}", piece.token));
+      }
+    }
+    plan.is_retract = true;
+    PF_TRY(scope.Rebind(ctx, DumpPlan(plan), {}));
+    PF_FAULT(ctx, "sim.retract_bound");
+  }
+  Status aside;
+  for (const Piece& piece : pieces) {
+    aside = SetAside(ctx, fenced, plan, piece, scope);
+    if (!aside.ok()) break;
+  }
+  if (aside.ok() || aside.code() != Code::kConflict) return aside;
+  // One is in the table after all: the others go forward under names that no old statement knows.
+  plan.is_retract = false;
+  ++plan.round;
+  for (Piece& piece : pieces) {
+    PF_ASSIGN(const Place place, Look(plan, piece));
+    if (place != Place::kTrash) continue;
+    plan.old_tokens[piece.number] = piece.token;
+    piece.token = TokenOf(fenced, piece, plan.round);
+  }
+  PF_TRY(scope.Rebind(ctx, DumpPlan(plan), pieces));
+  return aside;
+}
+
+Status TokenCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  PF_ASSIGN(const auto things, scope.Things(ctx));
+  for (const Thing& thing : things) {
+    if (thing.uuid != fenced.id || thing.state == "GONE") continue;
+    PF_TRY(scope.Hold(ctx));
+    PF_TRY(target_.Remove(StagedName(thing.name)));
+    PF_TRY(target_.Remove(TrashName(thing.name)));
+    Thing gone = thing;
+    gone.state = "GONE";
+    PF_TRY(scope.SetThing(ctx, thing, gone));
+  }
+  return {};
+}
+
+}  // namespace partforge::sim
