@@ -101,8 +101,7 @@ class ArrowMemory::Pool final : public arrow::MemoryPool {
     if (new_size > old_size) {
       if (const Status status = Charge(new_size - old_size); !status.ok()) return ToArrow(status);
     }
-    auto status =
-        arrow::default_memory_pool()->Reallocate(old_size, new_size, alignment, pointer);
+    auto status = arrow::default_memory_pool()->Reallocate(old_size, new_size, alignment, pointer);
     if (status.ok() && new_size < old_size) Discharge(old_size - new_size);
     if (!status.ok() && new_size > old_size) Discharge(new_size - old_size);
     return status;

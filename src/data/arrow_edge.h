@@ -30,7 +30,8 @@ namespace partforge::data {
 Status FromArrow(const arrow::Status& status);
 // The other direction: keeps ours inside, so that FromArrow finds it again.
 arrow::Status ToArrow(const Status& status);
-// What a library threw: std::bad_alloc is kExhausted, libparquet's own exceptions as FromArrow says.
+// What a library threw: std::bad_alloc is kExhausted, libparquet's own exceptions as FromArrow
+// says.
 Status FromException(const std::exception& exception);
 
 // Runs a call of libparquet, which throws. The body returns Status or Result.
@@ -85,8 +86,8 @@ std::shared_ptr<arrow::io::OutputStream> WriteForArrow(const Context& ctx, ByteS
   } while (false)
 #define PF_ARROW_ASSIGN(lhs, ...) \
   PF_ARROW_ASSIGN_(PF_CONCAT(pf_arrow_result_, __LINE__), lhs, __VA_ARGS__)
-#define PF_ARROW_ASSIGN_(tmp, lhs, ...)                                  \
-  auto tmp = (__VA_ARGS__);                                              \
+#define PF_ARROW_ASSIGN_(tmp, lhs, ...)                                 \
+  auto tmp = (__VA_ARGS__);                                             \
   if (!tmp.ok()) return ::partforge::data::internal::FromArrowAny(tmp); \
   lhs = std::move(tmp).MoveValueUnsafe()
 

@@ -41,8 +41,8 @@ Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSourc
   PF_ASSIGN(const std::string bytes, ReadRange(ctx, source, chunk.offset_index, what));
   PF_ASSIGN(ThriftParsed parsed, ParseThriftStruct(std::as_bytes(std::span(bytes)), what));
   OffsetIndex index{.tree = std::move(parsed.value), .pages = {}};
-  PF_ASSIGN(const auto* places, RequireList(index.tree, offset_index::kPageLocations,
-                                            ThriftType::kStruct, what));
+  PF_ASSIGN(const auto* places,
+            RequireList(index.tree, offset_index::kPageLocations, ThriftType::kStruct, what));
   int64_t position = chunk.bytes.offset;
   int64_t row = -1;
   for (const ThriftValue& place : *places) {
@@ -116,8 +116,8 @@ Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view wh
   if (const ThriftValue* counts = tree.Find(column_index::kNullCounts); counts != nullptr) {
     PF_ASSIGN(index.null_counts, IntList(*counts, what));
     if (index.null_counts->size() != pages) {
-      return Corrupt(what, fmt::format("{} pages have {} null counts", pages,
-                                       index.null_counts->size()));
+      return Corrupt(what,
+                     fmt::format("{} pages have {} null counts", pages, index.null_counts->size()));
     }
   }
   if (const ThriftValue* levels = tree.Find(column_index::kRepetitionHistograms)) {
@@ -215,8 +215,8 @@ Result<std::optional<BloomFilter>> ReadBloomFilter(const Context& ctx, ByteSourc
   const FileRange place = chunk.bloom_filter;
   if (place.offset <= 0) return std::optional<BloomFilter>();
   const int64_t there = source.size_bytes() - place.offset;
-  const int64_t guess = std::min({place.length > 0 ? place.length : kBloomHeaderBytesMax,
-                                  kBloomHeaderBytesMax, there});
+  const int64_t guess = std::min(
+      {place.length > 0 ? place.length : kBloomHeaderBytesMax, kBloomHeaderBytesMax, there});
   PF_ASSIGN(const std::string head,
             ReadRange(ctx, source, {.offset = place.offset, .length = guess}, what));
   PF_ASSIGN(const ThriftParsed parsed, ParseThriftStruct(std::as_bytes(std::span(head)), what));
@@ -244,7 +244,8 @@ BloomFilter MakeBloomFilter(int64_t distinct_count, double false_positive_rate) 
   const double bits = -8.0 * count / std::log(1.0 - std::pow(false_positive_rate, 1.0 / 8.0));
   const auto wanted = static_cast<uint64_t>(
       std::clamp(bits / 8.0, double{kBlockBytes}, static_cast<double>(kBloomFilterBytesMax)));
-  const uint64_t bytes = std::min(std::bit_ceil(wanted), static_cast<uint64_t>(kBloomFilterBytesMax));
+  const uint64_t bytes =
+      std::min(std::bit_ceil(wanted), static_cast<uint64_t>(kBloomFilterBytesMax));
   const auto chosen = [](int16_t member) {
     ThriftValue value = ThriftValue::Struct();
     value.Set(member, ThriftValue::Struct());

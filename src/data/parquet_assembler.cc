@@ -38,9 +38,8 @@ Result<ParquetAssembler> ParquetAssembler::Make(ParquetSchema schema,
                                                       assembler.options_.file_name));
   }
   assembler.schema_ = std::move(schema);
-  assembler.column_orders_ = column_orders != nullptr
-                                 ? *column_orders
-                                 : TypeDefinedOrders(assembler.columns_.size());
+  assembler.column_orders_ =
+      column_orders != nullptr ? *column_orders : TypeDefinedOrders(assembler.columns_.size());
   return assembler;
 }
 
@@ -54,8 +53,8 @@ Status ParquetAssembler::BeginRowGroup(const Context& ctx, int64_t row_count,
                                        ThriftValue row_group) {
   PF_CHECK(chunks_.empty(), "a row group is open");
   if (row_group_count() >= kRowGroupsMax) {
-    return Status(Code::kInvalidArgument, fmt::format("write {}: above {} row groups",
-                                                      options_.file_name, kRowGroupsMax));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("write {}: above {} row groups", options_.file_name, kRowGroupsMax));
   }
   if (offset_ == 0) PF_TRY(Append(ctx, std::as_bytes(std::span(kMagic))));
   group_ = std::move(row_group);
@@ -83,7 +82,8 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
     path.push_back(ThriftValue::Binary(part));
   }
   chunk.Find(column_chunk::kMetaData)
-      ->Set(column_metadata::kPathInSchema, ThriftValue::List(ThriftType::kBinary, std::move(path)));
+      ->Set(column_metadata::kPathInSchema,
+            ThriftValue::List(ThriftType::kBinary, std::move(path)));
   PF_TRY(PlaceBloomFilter(chunk, {}));
   PF_TRY(PlaceColumnIndex(chunk, {}));
   PF_TRY(PlaceOffsetIndex(chunk, {}));
@@ -100,8 +100,7 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
                                              ThriftType::kStruct, options_.file_name));
     (void)pages;
     for (ThriftValue& page : encoded.offset_index->Find(offset_index::kPageLocations)->items()) {
-      PF_ASSIGN(const int64_t offset,
-                RequireInt(page, page_location::kOffset, options_.file_name));
+      PF_ASSIGN(const int64_t offset, RequireInt(page, page_location::kOffset, options_.file_name));
       page.Set(page_location::kOffset, ThriftValue::I64(offset + delta));
     }
     late_bytes_ += static_cast<int64_t>(
@@ -122,16 +121,15 @@ Status ParquetAssembler::EndRowGroup(const Context& ctx) {
   const int64_t compressed = offset_ - group_start_;
   int64_t uncompressed = 0;
   for (const ThriftValue& chunk : chunks_) {
-    uncompressed += SizeField(*chunk.Find(column_chunk::kMetaData),
-                              column_metadata::kTotalUncompressedSize);
+    uncompressed +=
+        SizeField(*chunk.Find(column_chunk::kMetaData), column_metadata::kTotalUncompressedSize);
   }
   // Behind the group's pages and not at the end of the file: filters are large, and would have to
   // be held until then.
   for (size_t i = 0; i < chunks_.size(); ++i) {
     if (bloom_filters_[i].empty()) continue;
-    PF_TRY(PlaceBloomFilter(chunks_[i],
-                            {.offset = offset_,
-                             .length = static_cast<int64_t>(bloom_filters_[i].size())}));
+    PF_TRY(PlaceBloomFilter(
+        chunks_[i], {.offset = offset_, .length = static_cast<int64_t>(bloom_filters_[i].size())}));
     PF_TRY(Append(ctx, std::as_bytes(std::span(bloom_filters_[i]))));
   }
   bloom_filters_.clear();
@@ -162,9 +160,9 @@ Status ParquetAssembler::WriteIndexes(const Context& ctx) {
       const LateIndexes& late = late_indexes_[g][c];
       // A column index without the places of its pages is of no use.
       if (late.column_index.empty() || !late.offset_index) continue;
-      PF_TRY(PlaceColumnIndex(chunk_of(g, c),
-                              {.offset = offset_,
-                               .length = static_cast<int64_t>(late.column_index.size())}));
+      PF_TRY(PlaceColumnIndex(
+          chunk_of(g, c),
+          {.offset = offset_, .length = static_cast<int64_t>(late.column_index.size())}));
       PF_TRY(Append(ctx, std::as_bytes(std::span(late.column_index))));
     }
   }
@@ -173,8 +171,8 @@ Status ParquetAssembler::WriteIndexes(const Context& ctx) {
       const LateIndexes& late = late_indexes_[g][c];
       if (!late.offset_index) continue;
       const std::string bytes = EncodeThriftStruct(*late.offset_index);
-      PF_TRY(PlaceOffsetIndex(
-          chunk_of(g, c), {.offset = offset_, .length = static_cast<int64_t>(bytes.size())}));
+      PF_TRY(PlaceOffsetIndex(chunk_of(g, c),
+                              {.offset = offset_, .length = static_cast<int64_t>(bytes.size())}));
       PF_TRY(Append(ctx, std::as_bytes(std::span(bytes))));
     }
   }
@@ -217,8 +215,7 @@ Result<ParquetAssembler::Finished> ParquetAssembler::Finish(const Context& ctx) 
   PF_ASSIGN(finished.metrics,
             MetricsOfFooter(read_back.tree, {}, &nan_counts_, options_.file_name));
   for (int i = 0; i < read_back.row_group_count(); ++i) {
-    finished.split_offsets.push_back(
-        read_back.row_group(i).Find(row_group::kFileOffset)->AsInt());
+    finished.split_offsets.push_back(read_back.row_group(i).Find(row_group::kFileOffset)->AsInt());
   }
   return finished;
 }

@@ -114,9 +114,9 @@ class ParquetAssembler {
 };
 
 // Metrics of a file or of chosen row groups, out of the footer alone (counts and bounds as the
-// writer left them) and the NaN counts given (may be null). Requires a footer that CheckFooter accepted. Bounds are left
-// out where their order is not the one the format defines, and absent in one row group means absent
-// in the result.
+// writer left them) and the NaN counts given (may be null). Requires a footer that CheckFooter
+// accepted. Bounds are left out where their order is not the one the format defines, and absent in
+// one row group means absent in the result.
 Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int> row_groups,
                                     const NanCounts* nan_counts, std::string_view file_name);
 

@@ -53,9 +53,9 @@ bool SameLogicalType(const ThriftValue& a, const ThriftValue& b) {
 }
 
 bool SameElement(const ThriftValue& a, const ThriftValue& b, MatchBy match) {
-  for (const int16_t id : {schema_element::kType, schema_element::kTypeLength,
-                           schema_element::kRepetition, schema_element::kScale,
-                           schema_element::kPrecision}) {
+  for (const int16_t id :
+       {schema_element::kType, schema_element::kTypeLength, schema_element::kRepetition,
+        schema_element::kScale, schema_element::kPrecision}) {
     // A length means something for fixed values only; some writers store 0.
     if (IntField(a, id, 0) != IntField(b, id, 0)) return false;
     if (id == schema_element::kType && (a.Find(id) == nullptr) != (b.Find(id) == nullptr)) {
@@ -140,9 +140,10 @@ class LeafMatcher {
   const SchemaNode* Find(const SchemaNode& group, const SchemaNode& wanted) const {
     const int64_t id = IntField(*wanted.element, schema_element::kFieldId, -1);
     for (const SchemaNode& child : group.children) {
-      const bool is_it = match_ == MatchBy::kFieldId
-                             ? id >= 0 && IntField(*child.element, schema_element::kFieldId, -1) == id
-                             : NameOf(*child.element) == NameOf(*wanted.element);
+      const bool is_it =
+          match_ == MatchBy::kFieldId
+              ? id >= 0 && IntField(*child.element, schema_element::kFieldId, -1) == id
+              : NameOf(*child.element) == NameOf(*wanted.element);
       if (is_it) return &child;
     }
     return nullptr;
@@ -214,9 +215,8 @@ void SetScalar(LeafColumn& column, const ThriftValue& element) {
   const auto is_logical = [&](int16_t id) {
     return logical_type != nullptr && logical_type->Find(id) != nullptr;
   };
-  const bool has_logical =
-      logical_type != nullptr && logical_type->type() == ThriftType::kStruct &&
-      !logical_type->items().empty();
+  const bool has_logical = logical_type != nullptr && logical_type->type() == ThriftType::kStruct &&
+                           !logical_type->items().empty();
   const bool is_decimal = is_logical(logical::kDecimal) || converted_type == converted::kDecimal;
   if (is_logical(logical::kInteger)) {
     const ThriftValue* integer = logical_type->Find(logical::kInteger);
@@ -279,14 +279,13 @@ Result<std::vector<LeafColumn>> LeafColumns(const ParquetSchema& schema,
     const ThriftValue& element = schema[leaf.element];
     PF_ASSIGN(const int64_t type, RequireInt(element, schema_element::kType, file_name));
     PF_ASSIGN(const int64_t length, IntOr(element, schema_element::kTypeLength, 0, file_name));
-    LeafColumn column{.path = leaf.path,
-                      .dotted_path = fmt::format("{}", fmt::join(leaf.path, ".")),
-                      .max_definition_level = leaf.max_definition_level,
-                      .max_repetition_level = leaf.max_repetition_level,
-                      .field_id = static_cast<int32_t>(
-                          IntField(element, schema_element::kFieldId, -1)),
-                      .is_flat_top_level =
-                          leaf.path.size() == 1 && leaf.max_repetition_level == 0};
+    LeafColumn column{
+        .path = leaf.path,
+        .dotted_path = fmt::format("{}", fmt::join(leaf.path, ".")),
+        .max_definition_level = leaf.max_definition_level,
+        .max_repetition_level = leaf.max_repetition_level,
+        .field_id = static_cast<int32_t>(IntField(element, schema_element::kFieldId, -1)),
+        .is_flat_top_level = leaf.path.size() == 1 && leaf.max_repetition_level == 0};
     if (type < 0 || type > static_cast<int64_t>(ParquetType::kFixed)) {
       return Status(Code::kCorruption, fmt::format("read schema of {}: column {} has type {}",
                                                    file_name, column.dotted_path, type));

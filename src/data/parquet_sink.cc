@@ -76,9 +76,8 @@ class Sink final : public ParquetSink {
 
   Status Write(const Context& ctx, const arrow::RecordBatch& batch) override {
     if (!batch.schema()->Equals(*schema_, /*check_metadata=*/false)) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("write {}: the batch has the schema {}", file_name_,
-                                batch.schema()->ToString()));
+      return Status(Code::kInvalidArgument, fmt::format("write {}: the batch has the schema {}",
+                                                        file_name_, batch.schema()->ToString()));
     }
     for (int64_t begin = 0; begin < batch.num_rows();) {
       PF_TRY(ctx.CheckStop("writing Parquet"));
@@ -139,12 +138,12 @@ class Sink final : public ParquetSink {
  private:
   // The adopted schema may have other names inside, but its leaves must be what we encode.
   Status CheckSameLeaves(const ParquetSchema& own, const ParquetSchema& target) const {
-    PF_ASSIGN(const LeafMapping mapping,
-              MapParquetLeaves(own, target, MatchBy::kName, file_name_));
+    PF_ASSIGN(const LeafMapping mapping, MapParquetLeaves(own, target, MatchBy::kName, file_name_));
     if (mapping.difference || !mapping.missing.empty() || !mapping.is_identity()) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("write {}: rows do not have the schema of the file to be copied: {}",
-                                file_name_, mapping.difference.value_or("columns differ")));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("write {}: rows do not have the schema of the file to be copied: {}",
+                      file_name_, mapping.difference.value_or("columns differ")));
     }
     return {};
   }
@@ -156,10 +155,10 @@ class Sink final : public ParquetSink {
     encoder_.reset();
     MemorySource source(encoded.bytes);
     for (int i = 0; i < encoded.footer.row_group_count(); ++i) {
-      PF_TRY(CopyRowGroup(ctx, source, encoded.footer, i, file_name_,
-                          {.nan_counts = encoded.nan_counts,
-                           .bound_bytes_max = options_.bound_bytes_max},
-                          *assembler_));
+      PF_TRY(CopyRowGroup(
+          ctx, source, encoded.footer, i, file_name_,
+          {.nan_counts = encoded.nan_counts, .bound_bytes_max = options_.bound_bytes_max},
+          *assembler_));
       ++counts_.row_groups_encoded;
     }
     return {};
@@ -177,12 +176,9 @@ class Sink final : public ParquetSink {
 
 }  // namespace
 
-Result<std::unique_ptr<ParquetSink>> ParquetSink::Open(const Context& ctx,
-                                                       std::unique_ptr<ByteSink> bytes,
-                                                       std::string file_name,
-                                                       const std::shared_ptr<arrow::Schema>& schema,
-                                                       ParquetSinkOptions options,
-                                                       ArrowMemory& memory) {
+Result<std::unique_ptr<ParquetSink>> ParquetSink::Open(
+    const Context& ctx, std::unique_ptr<ByteSink> bytes, std::string file_name,
+    const std::shared_ptr<arrow::Schema>& schema, ParquetSinkOptions options, ArrowMemory& memory) {
   PF_TRY(ctx.CheckStop("writing Parquet"));
   auto sink = std::make_unique<Sink>(std::move(bytes), std::move(file_name), schema,
                                      std::move(options), memory);

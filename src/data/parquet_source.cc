@@ -56,8 +56,7 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
   const int64_t columns = std::max(metadata->num_columns(), 1);
   parquet::ReaderProperties properties(memory.pool());
   properties.enable_buffered_stream();
-  properties.set_buffer_size(
-      std::clamp(kStreamBytes / columns, kStreamBytesMin, kStreamBytesMax));
+  properties.set_buffer_size(std::clamp(kStreamBytes / columns, kStreamBytesMin, kStreamBytesMax));
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
   arrow_properties.set_pre_buffer(false);
@@ -212,8 +211,9 @@ class Source final : public ParquetSource {
     PF_TRY(output_->Push(*batch, group_->first_row + decoded_rows_));
     decoded_rows_ += batch->num_rows();
     if (decoded_rows_ > group_->row_count) {
-      return Status(Code::kCorruption,
-                    fmt::format("the pages hold more rows than the footer says: {}", decoded_rows_));
+      return Status(
+          Code::kCorruption,
+          fmt::format("the pages hold more rows than the footer says: {}", decoded_rows_));
     }
     return {};
   }

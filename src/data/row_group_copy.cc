@@ -90,8 +90,8 @@ Result<CopyVerdict> JudgeCopy(const ParquetInput& input, int row_group, const Ro
   }
   PF_ASSIGN(const std::vector<LeafColumn> wanted, LeafColumns(*target.schema, "the target"));
   for (const int leaf : mapping.missing) {
-    const bool is_given = std::count(target.encoded_columns.begin(), target.encoded_columns.end(),
-                                     leaf) > 0;
+    const bool is_given =
+        std::count(target.encoded_columns.begin(), target.encoded_columns.end(), leaf) > 0;
     if (is_given) continue;
     const std::string& column = wanted[static_cast<size_t>(leaf)].dotted_path;
     const bool is_key = column.starts_with(kKeyPrefix);
@@ -257,8 +257,8 @@ Status CopiedRowGroup::WriteTo(const Context& ctx, ParquetAssembler& file) const
   int64_t end = 0;
   for (const FileRange& range : ranges) end = std::max(end, range.end());
   input_->source->DropBefore(end);
-  return std::move(status).With(fmt::format("copy row group {} of {}", row_group_,
-                                            input_->file_name));
+  return std::move(status).With(
+      fmt::format("copy row group {} of {}", row_group_, input_->file_name));
 }
 
 }  // namespace partforge::data

@@ -92,8 +92,8 @@ class ValueBytes {
         array.type_id() != Type::DICTIONARY && array.data()->buffers[1] != nullptr) {
       kind_ = Kind::kFixed;
       width_ = fixed->bit_width() / 8;
-      data_ = reinterpret_cast<const char*>(array.data()->buffers[1]->data()) +
-              array.offset() * width_;
+      data_ =
+          reinterpret_cast<const char*>(array.data()->buffers[1]->data()) + array.offset() * width_;
     }
   }
   bool is_known() const { return kind_ != Kind::kUnknown; }
@@ -224,9 +224,9 @@ std::optional<parquet::Encoding::type> EncodingType(ValueEncoding encoding,
 class ObservedFile final : public parquet::ParquetFileWriter::Contents {
  public:
   explicit ObservedFile(std::unique_ptr<parquet::ParquetFileWriter> writer)
-      : Contents(std::static_pointer_cast<parquet::schema::GroupNode>(
-                     writer->schema()->schema_root()),
-                 writer->key_value_metadata()),
+      : Contents(
+            std::static_pointer_cast<parquet::schema::GroupNode>(writer->schema()->schema_root()),
+            writer->key_value_metadata()),
         writer_(std::move(writer)) {}
 
   void Close() override {
@@ -345,10 +345,9 @@ class Encoder final : public RowGroupEncoder {
     builder.enable_page_checksum();
     builder.disable_dictionary();
 
-    PF_ARROW_TRY(pq::ToParquetSchema(schema_.get(), *builder.build(), *arrow_properties_,
-                                     &descriptor_));
-    const auto leaves =
-        sample == nullptr ? arrow::ArrayVector() : LeafArrays(*sample, memory_);
+    PF_ARROW_TRY(
+        pq::ToParquetSchema(schema_.get(), *builder.build(), *arrow_properties_, &descriptor_));
+    const auto leaves = sample == nullptr ? arrow::ArrayVector() : LeafArrays(*sample, memory_);
     for (int i = 0; i < descriptor_->num_columns(); ++i) {
       const auto path = descriptor_->Column(i)->path();
       const std::string dotted = path->ToDotString();

@@ -25,9 +25,9 @@ using BatchRef = std::shared_ptr<arrow::RecordBatch>;
 Result<BatchRef> AddPositions(const BatchRef& batch, int64_t first_row,
                               const std::shared_ptr<arrow::Schema>& schema, ArrowMemory& memory) {
   const int64_t count = batch->num_rows();
-  PF_ARROW_ASSIGN(std::shared_ptr<arrow::Buffer> buffer,
-                  arrow::AllocateBuffer(count * static_cast<int64_t>(sizeof(int64_t)),
-                                        memory.pool()));
+  PF_ARROW_ASSIGN(
+      std::shared_ptr<arrow::Buffer> buffer,
+      arrow::AllocateBuffer(count * static_cast<int64_t>(sizeof(int64_t)), memory.pool()));
   auto* positions = reinterpret_cast<int64_t*>(buffer->mutable_data());
   for (int64_t i = 0; i < count; ++i) positions[i] = first_row + i;
   arrow::ArrayVector columns = batch->columns();
@@ -47,7 +47,8 @@ Result<BatchRef> DropDeleted(const BatchRef& batch, int64_t first_row, const Row
   PF_ARROW_ASSIGN(std::shared_ptr<arrow::Buffer> bits,
                   arrow::AllocateBuffer(arrow::bit_util::BytesForBits(count), memory.pool()));
   std::memset(bits->mutable_data(), 0, static_cast<size_t>(bits->size()));
-  for (uint64_t from = rows.begin; auto run = deleted.NextRun(from, rows.end); from = run->end) {
+  for (auto run = deleted.NextRun(rows.begin, rows.end); run;
+       run = deleted.NextRun(run->end, rows.end)) {
     arrow::bit_util::SetBitsTo(bits->mutable_data(), static_cast<int64_t>(run->begin - rows.begin),
                                static_cast<int64_t>(run->size()), true);
   }
@@ -55,9 +56,9 @@ Result<BatchRef> DropDeleted(const BatchRef& batch, int64_t first_row, const Row
   arrow::compute::ExecContext exec(memory.pool());
   exec.set_use_threads(false);
   const auto mask = std::make_shared<arrow::BooleanArray>(count, std::move(bits));
-  PF_ARROW_ASSIGN(const arrow::Datum kept,
-                  arrow::compute::Filter(batch, mask, arrow::compute::FilterOptions::Defaults(),
-                                         &exec));
+  PF_ARROW_ASSIGN(
+      const arrow::Datum kept,
+      arrow::compute::Filter(batch, mask, arrow::compute::FilterOptions::Defaults(), &exec));
   return kept.record_batch();
 }
 
@@ -74,8 +75,8 @@ Result<ScanOutput> ScanOutput::Make(const std::shared_ptr<arrow::Schema>& file_s
   ScanOutput output(spec, memory);
   output.schema_ = file_schema;
   if (spec.wanted != nullptr) {
-    PF_ASSIGN(output.mapping_, SchemaMapping::Make(file_schema, spec.wanted, spec.mapping,
-                                                   std::move(file_name)));
+    PF_ASSIGN(output.mapping_,
+              SchemaMapping::Make(file_schema, spec.wanted, spec.mapping, std::move(file_name)));
     output.leaves_ = output.mapping_->leaves();
     output.schema_ = spec.wanted;
   } else {
@@ -110,12 +111,11 @@ Status ScanOutput::PushRows(int64_t row_count, int64_t first_row) {
 
 Status ScanOutput::Shape(BatchRef batch, int64_t first_row) {
   const int64_t bytes = std::max<int64_t>(BatchBytes(*batch), 1);
-  const int64_t rows_that_fit =
-      std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(spec_->batch_bytes_max) /
-                                                static_cast<double>(bytes) *
-                                                static_cast<double>(batch->num_rows())));
-  const int64_t limit = std::clamp<int64_t>(rows_that_fit, 1,
-                                            std::max<int64_t>(spec_->batch_rows_max, 1));
+  const int64_t rows_that_fit = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(spec_->batch_bytes_max) /
+                              static_cast<double>(bytes) * static_cast<double>(batch->num_rows())));
+  const int64_t limit =
+      std::clamp<int64_t>(rows_that_fit, 1, std::max<int64_t>(spec_->batch_rows_max, 1));
   // Wider rows may follow: growing slowly keeps the surprise small.
   next_rows_ = std::min(limit, batch->num_rows() * 4);
   if (spec_->position_column) {

@@ -210,8 +210,8 @@ class SchemaMapping::Builder {
     read.erase(std::unique(read.begin(), read.end()), read.end());
     for (Node& node : nodes) {
       if (node.source < 0) continue;
-      node.source = static_cast<int>(std::lower_bound(read.begin(), read.end(), node.source) -
-                                     read.begin());
+      node.source =
+          static_cast<int>(std::lower_bound(read.begin(), read.end(), node.source) - read.begin());
     }
   }
 
@@ -252,8 +252,8 @@ class SchemaMapping::Builder {
       node.kind = Node::Kind::kMap;
       const auto& from_map = static_cast<const arrow::MapType&>(from);
       const auto& to_map = static_cast<const arrow::MapType&>(to);
-      PF_ASSIGN(Node key, Inner(from_map.key_field(), to_map.key_field(), leaf, file_path,
-                                node.path));
+      PF_ASSIGN(Node key,
+                Inner(from_map.key_field(), to_map.key_field(), leaf, file_path, node.path));
       const int key_leaves = LeafCount(*from_map.key_field());
       PF_ASSIGN(Node value, Inner(from_map.item_field(), to_map.item_field(), leaf + key_leaves,
                                   file_path, node.path));
@@ -319,8 +319,8 @@ Result<SchemaMapping> SchemaMapping::Make(const std::shared_ptr<arrow::Schema>& 
 
 std::optional<int> SchemaMapping::LeafOf(const FieldRef& column) const {
   for (const Node& node : *columns_) {
-    const bool is_it = column.id >= 0 ? FieldIdOf(*node.field) == column.id
-                                      : node.field->name() == column.name;
+    const bool is_it =
+        column.id >= 0 ? FieldIdOf(*node.field) == column.id : node.field->name() == column.name;
     if (is_it) return node.leaf >= 0 ? std::optional(node.leaf) : std::nullopt;
   }
   return std::nullopt;
@@ -365,8 +365,8 @@ class SchemaMapping::Applier {
                           const std::shared_ptr<arrow::DataType>& type) const {
     arrow::compute::ExecContext exec(memory_.pool());
     exec.set_use_threads(false);
-    PF_ARROW_ASSIGN(ArrayRef result, arrow::compute::Cast(
-                                         source, type, arrow::compute::CastOptions::Safe(), &exec));
+    PF_ARROW_ASSIGN(ArrayRef result,
+                    arrow::compute::Cast(source, type, arrow::compute::CastOptions::Safe(), &exec));
     return result;
   }
 
@@ -379,8 +379,10 @@ class SchemaMapping::Applier {
     int64_t begin = 0, count = plain->length();
     while (count > 1) {
       const int64_t half = count / 2;
-      if (CastTo(*plain->Slice(begin, half), node.field->type()).ok()) begin += half, count -= half;
-      else count = half;
+      if (CastTo(*plain->Slice(begin, half), node.field->type()).ok())
+        begin += half, count -= half;
+      else
+        count = half;
     }
     return Status(Code::kCorruption,
                   fmt::format("read {}: column {}, row {}: {}", file_name_, node.path,
@@ -441,13 +443,11 @@ class SchemaMapping::Applier {
   Result<ArrayRef> BuildMap(const Node& node, const arrow::Array& source) {
     const auto entries = std::static_pointer_cast<arrow::StructArray>(
         arrow::MakeArray(source.data()->child_data[0]));
-    PF_ASSIGN(const ArrayRef keys,
-              Build(node.children[0], entries->field(0), entries->length()));
-    PF_ASSIGN(const ArrayRef values,
-              Build(node.children[1], entries->field(1), entries->length()));
+    PF_ASSIGN(const ArrayRef keys, Build(node.children[0], entries->field(0), entries->length()));
+    PF_ASSIGN(const ArrayRef values, Build(node.children[1], entries->field(1), entries->length()));
     const auto& map = static_cast<const arrow::MapType&>(*node.field->type());
-    const auto built = std::make_shared<arrow::StructArray>(
-        map.value_type(), entries->length(), arrow::ArrayVector{keys, values});
+    const auto built = std::make_shared<arrow::StructArray>(map.value_type(), entries->length(),
+                                                            arrow::ArrayVector{keys, values});
     return WithChild(source, node, built->data());
   }
 
