@@ -1,5 +1,6 @@
 #include "engine/child_engine.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -426,6 +427,55 @@ TEST(ChildEngineLife, AServerWideMemoryLimitIsHeldAndSurvived) {
   EXPECT_EQ(heavy.status().code(), Code::kExhausted) << heavy.status().ToString();
   EXPECT_NE(heavy.status().message().find("total"), std::string::npos);
   EXPECT_TRUE((*engine)->Query(world.context(), "SELECT 1", {}).ok());
+}
+
+// The test program stands in for a `clickhouse` binary: the worker's own way to start one is the
+// caller.
+TEST(ChildEngineLife, TheEngineStandsInForAClickHouseServer) {
+  TestWorld world;
+  const TempDir dir;
+  ChildEngineOptions options;
+  options.server_binary = SelfPath().parent_path() / "engine_child";
+  options.data_path = dir / "data";
+  options.config = {
+      {"background_pool_size", "1"},
+      {"background_merges_mutations_concurrency_ratio", "1"},
+      {"background_merges_mutations_scheduling_policy", "round_robin"},
+      {"merge_tree.number_of_free_entries_in_pool_to_lower_max_size_of_merge", "1"},
+      {"merge_tree.number_of_free_entries_in_pool_to_execute_mutation", "1"},
+      {"merge_tree.number_of_free_entries_in_pool_to_execute_optimize_entire_partition", "1"},
+      {"prometheus.port", "9363"}};
+  const auto engine = ChildEngine::Start(world.context(), options);
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  const auto ask = [&](const std::string& sql) {
+    const auto outcome = (*engine)->Query(world.context(), sql, {});
+    EXPECT_TRUE(outcome.ok()) << sql << outcome.status().ToString();
+    return outcome.ok() ? outcome->text : "";
+  };
+  EXPECT_EQ(ask("SELECT value FROM system.server_settings WHERE name = 'background_pool_size'"),
+            "1\n");
+  EXPECT_EQ(ask("SELECT name, path, type FROM system.disks FORMAT CSV"),
+            "\"default\",\"" + (dir / "data/").string() + "\",\"Local\"\n");
+  ask("SYSTEM FLUSH LOGS");
+  EXPECT_EQ(ask("SELECT count() FROM system.query_log"), "0\n");
+  const auto stranger = HttpEngine::Open({.url = (*engine)->url()});
+  EXPECT_EQ((*stranger)->Query(world.context(), "SELECT 1", {}).status().code(), Code::kRefused);
+
+  // The pid file is locked by fcntl while the server lives; another process sees the lock.
+  const std::filesystem::path pid_file = dir / "data/partforge-server/server.pid";
+  EXPECT_EQ(*ReadFile(pid_file), std::to_string((*engine)->pid()) + "\n");
+  const auto is_locked = [&pid_file] {
+    const auto fd = OpenFile(pid_file, O_RDWR);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    return fd.ok() && fcntl(fd->get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  };
+  EXPECT_TRUE(is_locked());
+  const auto ended = (*engine)->Stop(world.context());
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->exit_code, 0);
+  EXPECT_FALSE(is_locked());
 }
 
 // Starts a process that starts an engine and waits; killing it must end the engine.
