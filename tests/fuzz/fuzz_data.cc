@@ -1,5 +1,6 @@
 #include "fuzz/fuzz_data.h"
 
+#include <arrow/api.h>
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "data/avro_batches.h"
 #include "data/avro_file.h"
 #include "data/bitmap.h"
 #include "data/block_codec.h"
@@ -113,6 +115,14 @@ int FuzzAvro(std::span<const std::byte> bytes) {
   while (typed.ok()) {
     const auto has_more = typed->Next(world.context(), record);
     if (!has_more.ok() || !*has_more) break;
+  }
+  auto columns = AvroBatchReader::Open(world.context(), source, "fuzz.avro",
+                                       AvroTimestamps::kAvro, *arrow::default_memory_pool());
+  while (columns.ok()) {
+    const auto batch = (*columns)->Next(world.context(), 100, 1 << 16);
+    if (!batch.ok() || *batch == nullptr) break;
+    // Not ValidateFull: text that is no UTF-8 is passed on as it is, like that of Parquet files.
+    PF_CHECK((*batch)->Validate().ok(), "a batch that Arrow does not believe");
   }
   auto file = AvroFileReader::Open(world.context(), source, "fuzz.avro");
   if (!file.ok()) return 0;
