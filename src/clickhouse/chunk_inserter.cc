@@ -59,9 +59,11 @@ Result<PartitionMap> PartitionsToMove(const PartitionMap& done, const PartitionM
     const bool is_unmoved = SameCounts(completed, StatsOf(done, id)) && SameCounts(staging, wanted);
     if (!is_unmoved) {
       return AttemptLost(
-          attempt, fmt::format("the move of partition {} was cut off between its parts: {} rows "
-                               "there, {} here, {} in all",
-                               id, completed.rows, staging.rows, moved.rows));
+          attempt,
+          fmt::format("the move of partition {} was cut off: {} rows in {} parts there, {} in {} "
+                      "here, {} in {} in all",
+                      id, completed.rows, completed.parts, staging.rows, staging.parts, moved.rows,
+                      moved.parts));
     }
     left[id] = wanted;
   }

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kCompletedSuffix = "__partforge_completed";
 
+constexpr int64_t kEmptyPartsMax = 1000;
+
 // STOP MERGES ends with the engine's process; what stands in the table's own settings does not. So
 // an engine that was started again merges nothing before it is told to stop again. OPTIMIZE is not
 // bound by them.
@@ -238,7 +240,8 @@ Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableNam
           ctx,
           fmt::format(
               "SELECT partition_id, count(), ifNull(sum(rows), 0), ifNull(sum(bytes_on_disk), 0) "
-              "FROM system.parts WHERE {} AND active GROUP BY partition_id ORDER BY partition_id",
+              "FROM system.parts WHERE {} AND active AND rows > 0 GROUP BY partition_id ORDER BY "
+              "partition_id",
               WhereTable(table)),
           {}));
   PartitionMap partitions;
@@ -273,9 +276,10 @@ Status LocalTables::PromoteStaging(const Context& ctx, const PartitionMap& parti
   for (const auto& [id, stats] : partitions) {
     if (!is_first) PF_FAULT(ctx, "clickhouse.partition_moved");
     is_first = false;
-    // The engine refuses to move more parts than this setting in one statement (error 252).
+    // The engine refuses to move more parts than this setting in one statement (error 252). Empty
+    // parts, which earlier moves leave behind, are counted too.
     const QueryOptions options{
-        .settings = {{"max_parts_to_move", fmt::format("{}", std::max<int64_t>(stats.parts, 1))}}};
+        .settings = {{"max_parts_to_move", fmt::format("{}", 2 * stats.parts + kEmptyPartsMax)}}};
     PF_TRY(engine_->Query(ctx,
                           fmt::format("ALTER TABLE {} MOVE PARTITION ID {} TO TABLE {}",
                                       Sql(destination()), QuoteString(id), Sql(completed())),

@@ -18,7 +18,8 @@ enum class TtlPolicy : uint8_t {
   kApply,  // the local merges apply them
 };
 
-// Active parts of a table by partition id.
+// Active parts of a table by partition id; without the empty ones that the engine leaves where rows
+// were moved, truncated or expired.
 struct PartitionStats {
   int64_t parts = 0, rows = 0, bytes = 0;
   bool operator==(const PartitionStats&) const = default;

@@ -237,7 +237,6 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
         PF_FAULT(ctx, "clickhouse.piece_attached");
         PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kConfirmed));
         PF_FAULT(ctx, "clickhouse.piece_confirmed");
-        ctx.metrics.Add("partforge_publish_parts", {{"state", "confirmed"}});
         return {};
     }
   }
