@@ -42,9 +42,9 @@ struct InsertOutcome {
 // Runs the INSERT SELECT of one part, range by range, with the resource ladder, partition moves
 // into the completed table and the resume of a chunk after the engine died (clickhouse-parts
 // §9.1–9.4, §9.7). On success the destination table holds every row and nothing merged. Failures:
-// kExhausted when the ladder is at its end (PF2141), kUnavailable when the engine died for the
-// third time, kInvalidArgument or kCorruption from the SQL (PF2144, PF2145), kInternal when a move
-// failed half-way: the attempt is lost, the insert must not be repeated.
+// kExhausted when the ladder is at its end (PF2141), kInternal when the engine died for the third
+// time (PF2139), kInvalidArgument or kCorruption from the SQL (PF2144, PF2145), kUnavailable
+// (PF2142) when a move failed half-way: the attempt is lost, the insert must not be repeated.
 //
 // The record of §9.7 lives in this object: a new worker process never reuses another's folder, so
 // nothing of it needs to outlive the process; only the engine child may die under it.
@@ -60,10 +60,11 @@ class ChunkInserter {
 
   Status RunChunk(const Context& ctx, size_t index);
   Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
-  Status Promote(const Context& ctx, size_t index);
   Status ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures);
+  Result<ChunkStep> ResumeAfterDeath(const Context& ctx, size_t index, ChunkStep reached,
+                                     const Status& failure, int64_t failures);
   // Starts the engine again and finds out by counts what the chunk had reached (§9.7).
-  Result<ChunkStep> Recover(const Context& ctx, size_t index, ChunkStep reached);
+  Result<ChunkStep> Recover(const Context& ctx, ChunkStep reached);
   Status FinishExchange(const Context& ctx);
   bool is_chunked() const { return request_.plan.ranges.size() > 1; }
   Result<Engine*> engine(const Context& ctx) {
@@ -77,6 +78,7 @@ class ChunkInserter {
   PartitionMap source_parts_;     // as attached; compared after a restart
   PartitionMap completed_parts_;  // Σ of DONE chunks
   PartitionMap staged_parts_;     // what the chunk under way inserted
+  PartitionMap staged_left_;      // of those, what is not moved yet
   int64_t engine_block_rows_ = 0;
   int64_t resource_failures_ = 0;
 };

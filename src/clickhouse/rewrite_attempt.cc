@@ -13,9 +13,11 @@
 namespace partforge::clickhouse {
 namespace {
 
-// Letters of job and part ids that a freeze name may hold.
+// Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
+// name.
 std::string FreezeWord(std::string_view text) {
-  std::string word(text);
+  constexpr size_t kFreezeWordMax = 64;
+  std::string word(text.substr(0, kFreezeWordMax));
   for (char& c : word) {
     const bool is_kept =
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -162,6 +164,15 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
             CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
                              source_ddl_.table.name.ToString()));
+  // A default that the local table had to lose would read as another value here.
+  for (const std::string& column : source_ddl_.columns_without_default) {
+    if (std::find(absent.begin(), absent.end(), column) == absent.end()) continue;
+    return Status(Code::kCorruption,
+                  fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
+                              "unknown here",
+                              column))
+        .Explain(2147, part_.part_name, "provide the function with --udf-path");
+  }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",
                  {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});
@@ -170,7 +181,7 @@ Status RewriteAttempt::Attach(const Context& ctx) {
       tables_->AttachSource(ctx, scope_.scratch() / "source" / part_.part_name, part_.part_name));
   PF_ASSIGN(const PartitionMap attached, tables_->ActiveParts(ctx, tables_->source()));
   const PartitionStats total = Total(attached);
-  if (total.parts != 1) {
+  if (total.parts != (source_.part.rows > 0 ? 1 : 0)) {
     return Status(Code::kCorruption,
                   fmt::format("1 active part expected in the source table, {} found", total.parts))
         .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
@@ -240,18 +251,18 @@ Status RewriteAttempt::Merge(const Context& ctx) {
   produced_ = after_insert_;
   const PartitionStats total = Total(after_insert_);
   const bool is_merged = total.parts <= static_cast<int64_t>(after_insert_.size());
-  // T5 leaves one part a partition; T6 and T8 may leave more, and TTL is applied by merges only.
-  if (inserted_.state.tier == InsertTier::kOneBlock ||
-      (is_merged && settings_.ttl == TtlPolicy::kKeep))
-    return {};
+  const bool applies_ttl = settings_.ttl == TtlPolicy::kApply;
+  // One block leaves one part a partition, unless the SELECT makes more rows than the part has;
+  // other tiers and chunks leave more. TTL is applied by merges only.
+  if (produced_.empty() || (is_merged && !applies_ttl)) return {};
   PF_ASSIGN(Engine* const local, engine(ctx));
-  PF_ASSIGN(
-      const MergeWaitOutcome merged,
-      WaitForMerges(ctx, *local, *tables_,
-                    MergeWaitRequest{.tuning = tuning_,
-                                     .runtime_ms_max = settings_.merge_runtime_ms_max,
-                                     .merges_whole_partitions =
-                                         inserted_.state.tier == InsertTier::kBlocksAndMerge}));
+  PF_ASSIGN(const MergeWaitOutcome merged,
+            WaitForMerges(ctx, *local, *tables_,
+                          MergeWaitRequest{
+                              .tuning = tuning_,
+                              .runtime_ms_max = settings_.merge_runtime_ms_max,
+                              .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
+                              .applies_ttl = applies_ttl}));
   produced_ = merged.partitions;
   PF_FAULT(ctx, "clickhouse.parts_merged");
   return {};
@@ -265,6 +276,13 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                   QuoteTable(tables_->destination().database, tables_->destination().table)),
       {}));
   PF_ASSIGN(produced_, tables_->ActiveParts(ctx, tables_->destination()));
+  if (settings_.ttl == TtlPolicy::kApply) {
+    rows_expired_ = Total(after_insert_).rows - Total(produced_).rows;
+    if (rows_expired_ > 0) {
+      ctx.log.Info("expired rows left out",
+                   {{"job", task_.job}, {"part", task_.id}, {"rows", rows_expired_}});
+    }
+  }
   if (settings_.verify == VerifyMode::kNone) return {};
   PF_TRY(CheckConservation(RowCounts{.written = inserted_.written_rows(),
                                      .before_merge = Total(after_insert_).rows,
@@ -301,7 +319,7 @@ Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
   PF_ASSIGN(const QueryOutcome listed,
             local->Query(ctx,
                          fmt::format("SELECT name, path FROM system.parts WHERE database = {} AND "
-                                     "table = {} AND active ORDER BY name",
+                                     "table = {} AND active AND rows > 0 ORDER BY name",
                                      QuoteString(table.database), QuoteString(table.table)),
                          {}));
   const std::optional<std::filesystem::path> data_path = local->data_path();
@@ -405,6 +423,7 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   output.source_rows_visible = visible_rows_;
   output.rows_selected = inserted_.written_rows();
   output.rows_written = inserted_.written_rows();
+  output.rows_expired = rows_expired_;
   output.chunks = static_cast<int64_t>(inserted_.chunks.size());
   output.insert_attempts = inserted_.attempts();
   output.peak_memory_bytes = engines_.PeakMemoryBytes(scope_.slot());

@@ -82,7 +82,7 @@ class RewriteAttempt {
   std::string engine_version_;
   InsertPlan plan_;
   InsertOutcome inserted_;
-  int64_t visible_rows_ = 0;
+  int64_t visible_rows_ = 0, rows_expired_ = 0;
   PartitionMap after_insert_, produced_;
   ArtifactMeta meta_;
   MetaReference meta_reference_;

@@ -15,25 +15,24 @@ constexpr int kDiskFull = 7007, kPoisonPart = 2139;
 constexpr int64_t kDiskBackoffMs = 30'000;
 
 // How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
-// before the bare code; a full disk and a lost engine hand the part back, an exhausted ladder does
-// not.
+// before the bare code; what may pass is left to the worker, which releases with its own back-off;
+// a full disk hands the part back, an exhausted ladder does not.
 Result<Settlement> SettleFailure(const Lease& lease, Status status) {
-  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost ||
-      status.code() == Code::kUnavailable)
-    return status;
+  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost) return status;
   Failure failure = FailureFrom(status);
-  if (status.explanation().pf_number == kDiskFull) {
-    failure.failure_class = FailureClass::kDisk;
-    return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
-  }
-  if (failure.code != 0) failure.failure_class = FailureClassOf(status);
-  if (status.code() == Code::kExhausted) failure.failure_class = FailureClass::kResource;
-  if (status.code() == Code::kCorruption && failure.code == 0)
-    failure.failure_class = FailureClass::kData;
+  if (failure.code != 0 || status.code() == Code::kExhausted)
+    failure.failure_class = FailureClassOf(status);
+  if (status.explanation().pf_number == kDiskFull) failure.failure_class = FailureClass::kDisk;
   if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
-  if (failure.failure_class == FailureClass::kTransient)
-    return std::move(status).As(Code::kUnavailable);
-  return FailedSettlement(lease, failure);
+  switch (failure.failure_class) {
+    case FailureClass::kDisk:
+      return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
+    case FailureClass::kTransient:
+    case FailureClass::kDoubt:  // only throw-away tables were touched
+      return std::move(status).As(Code::kUnavailable);
+    default:
+      return FailedSettlement(lease, failure);
+  }
 }
 
 }  // namespace
@@ -72,9 +71,13 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
   ctx.metrics.Add(
       result.ok() ? "partforge_forges_completed_total" : "partforge_forges_failed_total", labels);
-  if (!result.ok())
-    return std::move(result).status().With(
+  if (!result.ok()) {
+    Status status = std::move(result).status().With(
         fmt::format("rewrite part {} ({})", part.part_name, task.id));
+    ctx.log.Warn("rewrite failed",
+                 {{"job", task.job}, {"part", task.id}, {"error", status.ToString()}});
+    return SettleFailure(lease, std::move(status));
+  }
   ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
   ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));
   ctx.metrics.Add("partforge_bytes_read_total", labels, static_cast<double>(result->bytes_in));

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/parallel_for.h"
 #include "clickhouse/tar_format.h"
 #include "clickhouse/tar_reader.h"
+#include "store/sequential_reader.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -95,15 +97,15 @@ class PartFolderWriter {
   std::map<std::string, uint32_t> directory_modes_;
 };
 
-// Streams entries to disk and through the verifier.
+// Streams entries through the verifier, and to disk when there is a writer.
 class ExtractVisitor final : public TarVisitor {
  public:
-  ExtractVisitor(PartFolderWriter& writer, const ExtractOptions& options)
+  ExtractVisitor(PartFolderWriter* writer, const ExtractOptions& options)
       : writer_(writer), options_(options), verifier_(options.part_name, options.verify) {}
 
   Status OnDirectory(const Context&, std::string_view path, uint32_t mode) override {
     PF_ASSIGN(const std::string relative, BelowPart(path, options_.part_name));
-    return writer_.MakeDirectory(relative, mode);
+    return writer_ == nullptr ? Status() : writer_->MakeDirectory(relative, mode);
   }
   Status OnFileBegin(const Context& ctx, std::string_view path, int64_t size_bytes,
                      uint32_t mode) override {
@@ -111,20 +113,21 @@ class ExtractVisitor final : public TarVisitor {
     PF_ASSIGN(const std::string relative, BelowPart(path, options_.part_name));
     if (relative.empty()) return BelowPart("", options_.part_name).status();
     PF_TRY(verifier_.BeginFile(relative, size_bytes));
-    PF_TRY(writer_.MakeParent(relative));
-    PF_ASSIGN(file_, writer_.Create(relative));
-    mode_ = mode;
     files_.push_back(relative);
     size_bytes_ += size_bytes;
+    if (writer_ == nullptr) return {};
+    PF_TRY(writer_->MakeParent(relative));
+    PF_ASSIGN(file_, writer_->Create(relative));
+    mode_ = mode;
     return {};
   }
   Status OnFileBytes(const Context&, std::span<const std::byte> bytes) override {
     PF_TRY(verifier_.Update(bytes));
-    return WriteAll(file_.get(), bytes);
+    return writer_ == nullptr ? Status() : WriteAll(file_.get(), bytes);
   }
   Status OnFileEnd(const Context&) override {
     PF_TRY(verifier_.EndFile());
-    return writer_.Close(std::move(file_), mode_);
+    return writer_ == nullptr ? Status() : writer_->Close(std::move(file_), mode_);
   }
 
   PartStreamVerifier& verifier() { return verifier_; }
@@ -132,7 +135,7 @@ class ExtractVisitor final : public TarVisitor {
   int64_t size_bytes() const { return size_bytes_; }
 
  private:
-  PartFolderWriter& writer_;
+  PartFolderWriter* const writer_;
   const ExtractOptions& options_;
   PartStreamVerifier verifier_;
   UniqueFd file_;
@@ -140,6 +143,31 @@ class ExtractVisitor final : public TarVisitor {
   std::vector<std::string> files_;
   int64_t size_bytes_ = 0;
 };
+
+// Feeds the whole archive to the visitor, hashing it on the way.
+Result<ExtractedPart> StreamPart(const Context& ctx, ByteSource& source, ExtractVisitor& visitor) {
+  TarParser parser(visitor);
+  Sha256 hash;
+  PF_ASSIGN(const std::unique_ptr<SequentialReader> reader,
+            SequentialReader::Open(ctx, source, {.block_bytes = kReadBytes}));
+  while (true) {
+    PF_TRY(ctx.CheckStop("read an archive"));
+    PF_ASSIGN(const std::span<const std::byte> piece, reader->Next(ctx));
+    if (piece.empty()) break;
+    hash.Update(piece);
+    PF_TRY(parser.Feed(ctx, piece));
+  }
+  PF_TRY(parser.Finish(ctx));
+  PF_TRY(visitor.verifier().Finish());
+  ExtractedPart part;
+  part.tar_size_bytes = source.size_bytes();
+  part.tar_sha256 = hash.FinishHex();
+  part.file_count = static_cast<int64_t>(visitor.files().size());
+  part.size_bytes = visitor.size_bytes();
+  part.checksums_txt_sha256 = visitor.verifier().checksums_txt_sha256();
+  part.hash_of_all_files = visitor.verifier().checksums().HashOfAllFiles();
+  return part;
+}
 
 // Notes where the contents lie.
 class PlanVisitor final : public TarVisitor {
@@ -222,31 +250,16 @@ Result<ExtractedPart> ExtractPartTar(const Context& ctx, ByteSource& source,
                                      const ExtractOptions& options) {
   PartFolderWriter writer(target, options.is_synced);
   PF_TRY(writer.Open());
-  ExtractVisitor visitor(writer, options);
-  TarParser parser(visitor);
-  Sha256 hash;
-  std::vector<std::byte> buffer(
-      static_cast<size_t>(std::min(kReadBytes, std::max<int64_t>(1, source.size_bytes()))));
-  for (int64_t offset = 0; offset < source.size_bytes();) {
-    PF_TRY(ctx.CheckStop("extract a part"));
-    const auto n = static_cast<size_t>(
-        std::min(source.size_bytes() - offset, static_cast<int64_t>(buffer.size())));
-    const std::span<std::byte> piece(buffer.data(), n);
-    PF_TRY(source.ReadAt(ctx, offset, piece));
-    hash.Update(piece);
-    PF_TRY(parser.Feed(ctx, piece));
-    offset += static_cast<int64_t>(n);
-  }
-  PF_TRY(parser.Finish(ctx));
-  PF_TRY(visitor.verifier().Finish());
+  ExtractVisitor visitor(&writer, options);
+  PF_ASSIGN(ExtractedPart part, StreamPart(ctx, source, visitor));
   PF_TRY(writer.Finish(visitor.files()));
-  ExtractedPart part;
-  part.tar_size_bytes = source.size_bytes();
-  part.tar_sha256 = hash.FinishHex();
-  part.file_count = static_cast<int64_t>(visitor.files().size());
-  part.size_bytes = visitor.size_bytes();
-  part.checksums_txt_sha256 = visitor.verifier().checksums_txt_sha256();
   return part;
+}
+
+Result<ExtractedPart> CheckPartTar(const Context& ctx, ByteSource& source,
+                                   const ExtractOptions& options) {
+  ExtractVisitor visitor(nullptr, options);
+  return StreamPart(ctx, source, visitor);
 }
 
 Result<ExtractedPart> ExtractPartTarParallel(const Context& ctx, ByteSource& source,

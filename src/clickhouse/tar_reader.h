@@ -66,6 +66,7 @@ struct ExtractedPart {
   int64_t file_count = 0;
   int64_t size_bytes = 0;  // Σ file sizes
   std::string checksums_txt_sha256;
+  std::string hash_of_all_files;  // as system.parts; "" from the plan form
 };
 
 struct ExtractOptions {
@@ -81,7 +82,10 @@ struct ExtractOptions {
 Result<ExtractedPart> ExtractPartTar(const Context& ctx, ByteSource& source,
                                      const std::filesystem::path& target,
                                      const ExtractOptions& options);
-// The same by ranged reads in parallel, from a plan.
+// The same without writing anything.
+Result<ExtractedPart> CheckPartTar(const Context& ctx, ByteSource& source,
+                                   const ExtractOptions& options);
+// The same as ExtractPartTar by ranged reads in parallel, from a plan.
 Result<ExtractedPart> ExtractPartTarParallel(const Context& ctx, ByteSource& source,
                                              const std::filesystem::path& target,
                                              const ExtractOptions& options);

@@ -53,23 +53,6 @@ std::string HeaderBytes(const TarEntry& entry) {
   return bytes;
 }
 
-Status ReadInto(const Context& ctx, const std::filesystem::path& path, int64_t size_bytes,
-                const TarEmit& emit) {
-  PF_ASSIGN(const UniqueFd file, OpenFile(path, O_RDONLY | O_NOFOLLOW));
-  std::vector<std::byte> buffer(
-      std::min(kReadBytes, static_cast<size_t>(std::max<int64_t>(size_bytes, 1))));
-  for (int64_t offset = 0; offset < size_bytes;) {
-    PF_TRY(ctx.CheckStop("pack a part"));
-    const auto n =
-        static_cast<size_t>(std::min(size_bytes - offset, static_cast<int64_t>(buffer.size())));
-    const std::span<std::byte> piece(buffer.data(), n);
-    PF_TRY(ReadAt(file.get(), offset, piece));
-    PF_TRY(emit(piece));
-    offset += static_cast<int64_t>(n);
-  }
-  return {};
-}
-
 }  // namespace
 
 int64_t TarSizeBytes(std::span<const TarEntry> entries) {
@@ -121,6 +104,23 @@ Result<TarDigest> WriteTar(const Context& ctx, std::span<const TarEntry> entries
   return digest;
 }
 
+Status EmitFile(const Context& ctx, const std::filesystem::path& path, int64_t size_bytes,
+                const TarEmit& emit) {
+  PF_ASSIGN(const UniqueFd file, OpenFile(path, O_RDONLY | O_NOFOLLOW));
+  std::vector<std::byte> buffer(
+      std::min(kReadBytes, static_cast<size_t>(std::max<int64_t>(size_bytes, 1))));
+  for (int64_t offset = 0; offset < size_bytes;) {
+    PF_TRY(ctx.CheckStop("pack a part"));
+    const auto n =
+        static_cast<size_t>(std::min(size_bytes - offset, static_cast<int64_t>(buffer.size())));
+    const std::span<std::byte> piece(buffer.data(), n);
+    PF_TRY(ReadAt(file.get(), offset, piece));
+    PF_TRY(emit(piece));
+    offset += static_cast<int64_t>(n);
+  }
+  return {};
+}
+
 Result<std::vector<TarEntry>> ListPartEntries(const std::filesystem::path& directory,
                                               std::string_view part_name) {
   PF_ASSIGN(const std::vector<FileEntry> files, ListTree(directory));
@@ -138,7 +138,7 @@ Result<TarDigest> WritePartTar(const Context& ctx, const std::filesystem::path& 
   PF_ASSIGN(const std::vector<TarEntry> entries, ListPartEntries(directory, part_name));
   const auto content = [&](const Context& inner, const TarEntry& entry, const TarEmit& emit) {
     const std::string relative = entry.path.substr(part_name.size() + 1);
-    return ReadInto(inner, directory / relative, entry.size_bytes, emit);
+    return EmitFile(inner, directory / relative, entry.size_bytes, emit);
   };
   const auto write = [&](std::span<const std::byte> bytes) { return sink.Append(ctx, bytes); };
   PF_ASSIGN(TarDigest digest, WriteTar(ctx, entries, content, write));

@@ -39,6 +39,11 @@ using TarContent = std::function<Status(const Context&, const TarEntry&, const T
 Result<TarDigest> WriteTar(const Context& ctx, std::span<const TarEntry> entries,
                            const TarContent& content, const TarEmit& write);
 
+// Hands a file's bytes to `emit`, in order. kCorruption when it has become shorter than
+// `size_bytes`.
+Status EmitFile(const Context& ctx, const std::filesystem::path& path, int64_t size_bytes,
+                const TarEmit& emit);
+
 // The entries of a part's archive: "<part_name>" and everything below `directory`, in lexical walk
 // order. kRefused on anything that is neither a regular file nor a directory.
 Result<std::vector<TarEntry>> ListPartEntries(const std::filesystem::path& directory,

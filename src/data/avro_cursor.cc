@@ -32,7 +32,12 @@ bool AvroCursor::SpendEmpty(int64_t count, const AvroType& item) {
   return true;
 }
 
-AvroCursor::ItemBlock AvroCursor::NextItems(const AvroType& item, int64_t item_bytes_min) {
+namespace {
+constexpr int64_t kKeptItemFactor = 16;
+}  // namespace
+
+AvroCursor::ItemBlock AvroCursor::NextItems(const AvroType& item, int64_t item_bytes_min,
+                                            Purpose purpose) {
   ItemBlock block;
   block.count = Long();
   if (block.count == 0) return block;
@@ -46,7 +51,10 @@ AvroCursor::ItemBlock AvroCursor::NextItems(const AvroType& item, int64_t item_b
     }
   }
   if (item_bytes_min == 0) {
-    if (!SpendEmpty(block.count, item)) return {};
+    // Bounded first, so that the product stays far from overflow.
+    const int64_t factor = purpose == Purpose::kKeep ? kKeptItemFactor : 1;
+    if (block.count > kAvroEmptyItemsMax) Fail("more items without bytes than allowed");
+    if (!ok() || !SpendEmpty(block.count * factor, item)) return {};
   } else if (block.count > static_cast<int64_t>(remaining()) / item_bytes_min) {
     Fail("more items than the block has bytes for");
     return {};
@@ -91,8 +99,8 @@ void AvroCursor::Skip(const AvroType& type) {
     case AvroKind::kMap: {
       const bool is_map = type.kind == AvroKind::kMap;
       const int64_t item_bytes_min = type.element->size_bytes_min + (is_map ? 1 : 0);
-      for (ItemBlock block = NextItems(*type.element, item_bytes_min); block.count > 0;
-           block = NextItems(*type.element, item_bytes_min)) {
+      for (ItemBlock block = NextItems(*type.element, item_bytes_min, Purpose::kSkip);
+           block.count > 0; block = NextItems(*type.element, item_bytes_min, Purpose::kSkip)) {
         if (block.size_bytes >= 0) {
           Fixed(static_cast<uint64_t>(block.size_bytes));
           continue;

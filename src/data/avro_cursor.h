@@ -86,9 +86,21 @@ class AvroCursor {
     int64_t size_bytes =
         -1;  // of the items together, when the writer said so; never beyond the end
   };
+  // What happens to items: those without bytes count sixteenfold against the allowance when each
+  // takes memory.
+  enum class Purpose : uint8_t { kSkip, kKeep };
   // The head of the next run of items of an array or map whose items take at least `item_bytes_min`
   // bytes.
-  ItemBlock NextItems(const AvroType& item, int64_t item_bytes_min);
+  ItemBlock NextItems(const AvroType& item, int64_t item_bytes_min, Purpose purpose);
+  // Calls `keep` where each item of an array or map begins; it must read the item.
+  template <class Keep>
+  void ForItems(const AvroType& item, int64_t item_bytes_min, Keep keep) {
+    while (true) {
+      const ItemBlock block = NextItems(item, item_bytes_min, Purpose::kKeep);
+      if (block.count == 0) return;
+      for (int64_t i = 0; i < block.count && ok(); ++i) keep();
+    }
+  }
 
   // Passes over a datum of the type without allocating.
   void Skip(const AvroType& type);

@@ -71,7 +71,7 @@ struct AvroType {
 // Limits of foreign schemas: what is deeper or larger is kCorruption.
 inline constexpr int kAvroDepthMax = 64;
 inline constexpr int64_t kAvroStepsMax = 65'536;
-inline constexpr int64_t kAvroEmptyMax = 64;
+inline constexpr int64_t kAvroEmptyMax = 8;
 inline constexpr int64_t kAvroSchemaBytesMax = int64_t{16} << 20;
 
 // A parsed Avro schema and the ordered JSON it came from, unknown attributes included. Immutable;

@@ -95,15 +95,16 @@ Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   }
   PF_ASSIGN(engine.library, ChdbLibrary::Load(options.library));
   engine.library->DisableSignalHandlers();
-  PF_ASSIGN(const std::vector<std::string> arguments, WriteEngineSetup(options));
-  PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, arguments));
+  PF_ASSIGN(EngineSetup setup, WriteEngineSetup(options));
+  PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, setup.arguments));
   PF_TRY(engine.keep->Run(kQueryLog, "TabSeparated", {}));
   PF_TRY(engine.keep->Run(kPartLog, "TabSeparated", {}));
-  engine.handler = std::make_unique<QueryHandler>(
-      QueryHandler::Options{.library = engine.library,
-                            .connection_arguments = arguments,
-                            .access_key = options.access_key,
-                            .allows_external_reads = options.allows_external_reads});
+  engine.handler = std::make_unique<QueryHandler>(QueryHandler::Options{
+      .library = engine.library,
+      .connection_arguments = setup.arguments,
+      .access_key = options.access_key.empty() ? setup.password : options.access_key,
+      .access_key_sha256 = options.access_key.empty() ? setup.password_sha256 : "",
+      .allows_external_reads = options.allows_external_reads});
   PF_ASSIGN(engine.server,
             HttpServer::Start({.host = options.host,
                                .port = options.port,

@@ -187,6 +187,29 @@ bool IsEqualInConstantTime(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+// The password of "Basic <base64 of user:password>"; empty when it is malformed.
+std::string PasswordOfBasic(std::string_view header) {
+  constexpr std::string_view kScheme = "Basic ";
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (!header.starts_with(kScheme)) return "";
+  std::string text;
+  uint32_t bits = 0;
+  int bit_count = 0;
+  for (const char c : header.substr(kScheme.size())) {
+    if (c == '=') break;
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return "";
+    bits = (bits << 6U) | static_cast<uint32_t>(digit);
+    bit_count += 6;
+    if (bit_count < 8) continue;
+    bit_count -= 8;
+    text += static_cast<char>((bits >> static_cast<unsigned>(bit_count)) & 0xFFU);
+  }
+  const size_t colon = text.find(':');
+  return colon == std::string::npos ? "" : text.substr(colon + 1);
+}
+
 }  // namespace
 
 struct QueryHandler::Impl {
@@ -298,15 +321,22 @@ struct LiveReply {
 }  // namespace
 
 Status QueryHandler::Impl::CheckKey(const HttpServerRequest& request) const {
-  if (options.access_key.empty()) return {};
+  if (options.access_key.empty() && options.access_key_sha256.empty()) return {};
   std::vector<std::string> given = {request.Query("password")};
   if (const auto key = request.headers.find("x-clickhouse-key"); key != request.headers.end()) {
     given.push_back(key->second);
   }
-  for (const std::string& key : given) {
-    if (IsEqualInConstantTime(key, options.access_key.Reveal())) return {};
+  if (const auto basic = request.headers.find("authorization"); basic != request.headers.end()) {
+    given.push_back(PasswordOfBasic(basic->second));
   }
-  return Refuse(516, "Authentication failed: the key of this engine is another one",
+  for (const std::string& key : given) {
+    const bool is_it = options.access_key.empty()
+                           ? IsEqualInConstantTime(Sha256Hex(key), options.access_key_sha256)
+                           : IsEqualInConstantTime(key, options.access_key.Reveal());
+    if (is_it) return {};
+  }
+  return Refuse(516,
+                "Authentication failed: password is incorrect, or there is no user with such name",
                 "AUTHENTICATION_FAILED");
 }
 

@@ -24,7 +24,10 @@ class QueryHandler {
   struct Options {
     std::shared_ptr<const ChdbLibrary> library = {};
     std::vector<std::string> connection_arguments = {};
-    Secret access_key = {};  // empty = anybody
+    // What requests must bring as password (header X-ClickHouse-Key, basic authorization or URL);
+    // both empty = anybody.
+    Secret access_key = {};
+    std::string access_key_sha256 = {};  // or its digest in lower-case hex
     bool allows_external_reads = false;
   };
   explicit QueryHandler(Options options);

@@ -17,12 +17,11 @@
 namespace partforge {
 namespace {
 
-constexpr int kDepthMax = 256;              // folders inside folders
-constexpr size_t kRememberNamesMin = 4096;  // smaller folders are read again
+constexpr int kDepthMax = 256;  // folders inside folders
 constexpr int64_t kSettledMs =
     2000;  // file times tick coarsely: a younger folder may change unseen
 constexpr int64_t kRememberBytesMax = 64 << 20;
-constexpr int64_t kGrantStepBytes = 1 << 20;
+constexpr int64_t kGrantStepBytes = 64 << 10;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
@@ -231,7 +230,7 @@ Result<std::shared_ptr<const FolderNames>> LocalListing::Names(const Context& ct
   const bool is_settled = ctx.clock.NowMs() - fresh.modified_ns / 1'000'000 > kSettledMs;
   PF_ASSIGN(fresh.names, FolderNames::Read(ctx, fd.get(), walk.grants));
   std::shared_ptr<const FolderNames> names = fresh.names;
-  if (is_settled && names->size() >= kRememberNamesMin &&
+  if (is_settled && names->size() >= remember_names_min_ &&
       names->size_bytes() <= kRememberBytesMax) {
     const std::lock_guard lock(mutex_);
     std::swap(remembered_, fresh);

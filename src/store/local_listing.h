@@ -43,6 +43,10 @@ class FolderNames {
 // again only while the folder's modification time proves that no name came or went. Thread-safe.
 class LocalListing {
  public:
+  // Folders with fewer names than `remember_names_min` are read again for each page.
+  explicit LocalListing(size_t remember_names_min = 4096)
+      : remember_names_min_(remember_names_min) {}
+
   // As ObjectStore::List, below the folder open at `root_fd`, at most `objects_max` a page.
   Result<ListPage> List(const Context& ctx, int root_fd, std::string_view prefix,
                         const std::optional<std::string>& after, size_t objects_max);
@@ -61,6 +65,7 @@ class LocalListing {
   Result<std::shared_ptr<const FolderNames>> Names(const Context& ctx, Walk& walk,
                                                    const std::string& folder);
 
+  const size_t remember_names_min_;
   std::mutex mutex_;
   Remembered remembered_;  // guarded by mutex_
 };

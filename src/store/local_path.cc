@@ -16,7 +16,7 @@ constexpr int kFolderMode = 0777;  // the umask decides
 bool IsFileBelow(int root_fd, std::string_view key) {
   const Result<UniqueFd> fd = OpenBeneath(root_fd, key, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  return fd.ok() && fstat(fd->get(), &info) == 0 && !S_ISDIR(info.st_mode);
+  return fd.ok() && fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
 Result<UniqueFd> OpenRoot(int root_fd) {

@@ -415,8 +415,8 @@ int64_t PartBytes(const S3UploadOptions& options, int64_t number) {
   if (options.size_hint_bytes >= 0) {
     // A tenth of the numbers stays free for an object that turns out larger.
     const int64_t needed = options.size_hint_bytes / (kPartsMax * 9 / 10) + 1;
-    const int64_t rounded = (needed + kMiB - 1) / kMiB * kMiB;
-    return std::min(std::max(options.part_bytes, rounded), kPartBytesMax);
+    if (needed <= options.part_bytes) return options.part_bytes;
+    return std::min((needed + kMiB - 1) / kMiB * kMiB, kPartBytesMax);
   }
   const int64_t doublings = std::min<int64_t>((number - 1) / kPartsPerSize, 20);
   return std::min(options.part_bytes << doublings, kPartBytesMax);

@@ -444,8 +444,11 @@ HttpServerReply S3Fake::ListUploads(const Request& request) const {
 HttpServerReply S3Fake::CreateUpload(const Request& request) {
   const std::string id =
       fmt::format("upload-{}+/=", ++serial_);  // needs encoding, as real ones may
-  uploads_[id] = {
-      .key = request.key, .initiated_ms = NowMs(), .metadata = request.Metadata(), .parts = {}};
+  uploads_[id] = {.key = request.key,
+                  .initiated_ms = NowMs(),
+                  .metadata = request.Metadata(),
+                  .has_checksums = !request.Header("x-amz-checksum-algorithm").empty(),
+                  .parts = {}};
   return Xml(fmt::format(
       "<InitiateMultipartUploadResult><UploadId>{}</UploadId></InitiateMultipartUploadResult>",
       EscapeXml(id)));
@@ -499,7 +502,8 @@ HttpServerReply S3Fake::Complete(const Request& request) {
     if (found == it->second.parts.end() || part.ChildText("ETag") != QuotedMd5(*found->second)) {
       return Error(400, "InvalidPart", "A part is missing or has another ETag.");
     }
-    if (options_.wants_crc32c && part.ChildText("ChecksumCRC32C") != Crc32cText(*found->second)) {
+    if (it->second.has_checksums &&
+        part.ChildText("ChecksumCRC32C") != Crc32cText(*found->second)) {
       return Error(400, "InvalidPart", "A part has another checksum.");
     }
     last_number = number;

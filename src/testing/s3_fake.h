@@ -83,6 +83,7 @@ class S3Fake {
     std::string key;
     int64_t initiated_ms = 0;
     std::map<std::string, std::string> metadata;
+    bool has_checksums = false;
     std::map<int64_t, std::shared_ptr<const std::string>> parts;
   };
   struct Rule {

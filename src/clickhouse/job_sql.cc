@@ -1,0 +1,123 @@
+#include "clickhouse/job_sql.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "engine/sql_check.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr std::array<std::string_view, 4> kOrderSensitiveFunctions = {
+    "any(", "anylast(", "first_value(", "last_value("};
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+std::string Describe(const SqlFinding& finding) {
+  return fmt::format("{}: {} ({})", finding.place.ToString(), finding.construct, finding.why);
+}
+
+Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_view ddl,
+                               std::string_view what, bool is_allowed) {
+  if (is_allowed) return {};
+  PF_ASSIGN(const std::vector<std::string> external, FindExternalFunctions(ctx, local, ddl));
+  if (external.empty()) return {};
+  return Status(Code::kRefused, fmt::format("{} calls {}", what, external.front()))
+      .Explain(2115, std::string(what), "take it out, or give --allow-external-reads");
+}
+
+}  // namespace
+
+bool IsOrderSensitive(const CreateTable& destination) {
+  const std::string& engine = destination.engine;
+  if (engine == "MergeTree") return false;
+  if (engine.starts_with("Replacing")) return destination.engine_args.empty();
+  if (engine.starts_with("Collapsing")) return true;
+  if (engine.starts_with("VersionedCollapsing")) return false;
+  if (engine.starts_with("Graphite")) return true;
+  // Summing keeps the first value of columns that are not summed; Aggregating depends on its
+  // functions.
+  if (engine.starts_with("Summing")) return true;
+  for (const ColumnDefinition& column : destination.columns) {
+    const std::string type = Lower(column.type) + "(";
+    for (const std::string_view function : kOrderSensitiveFunctions) {
+      const std::string name(function.substr(0, function.size() - 1));
+      if (type.find("aggregatefunction(" + name) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSqlRequest& request) {
+  PF_TRY(CheckRewriteStatements(request.source_schema, request.destination_schema,
+                                request.insert_select));
+  DdlOptions options;
+  PF_ASSIGN(options.engine, ReadEngineNames(ctx, local));
+  PF_ASSIGN(LocalDdl source, NormalizeSource(request.source_schema, options));
+  PF_ASSIGN(LocalDdl destination, NormalizeDestination(request.destination_schema, options));
+  PF_TRY(CheckNoExternalDefaults(ctx, local, source.sql, "the source's schema",
+                                 request.allows_external_reads));
+  PF_TRY(CheckNoExternalDefaults(ctx, local, destination.sql, "the destination's schema",
+                                 request.allows_external_reads));
+
+  JobSqlVerdict verdict;
+  verdict.source = source.table.name;
+  verdict.destination = destination.table.name;
+  for (const std::string& removal : source.removals)
+    verdict.removals.push_back("source: " + removal);
+  for (const std::string& removal : destination.removals)
+    verdict.removals.push_back("destination: " + removal);
+  verdict.is_order_sensitive = IsOrderSensitive(destination.table);
+
+  // Both tables are made for real: what the engine refuses here it would refuse for every part.
+  Result<LocalTables> tables =
+      LocalTables::Create(ctx, local,
+                          LocalTablesRequest{.source = std::move(source),
+                                             .destination = std::move(destination),
+                                             .compression_codec = request.compression_codec,
+                                             .ttl = TtlPolicy::kKeep});
+  if (!tables.ok()) {
+    if (tables.status().code() != Code::kInvalidArgument) return std::move(tables).status();
+    return Status(Code::kRefused, tables.status().message())
+        .Explain(2104,
+                 fmt::format("{} or {}", verdict.source.ToString(), verdict.destination.ToString()),
+                 "correct the CREATE TABLE; the embedded engine must be able to make the table");
+  }
+  const auto check = [&]() -> Status {
+    PF_ASSIGN(const SqlVerdict sql,
+              CheckInsertSelect(
+                  ctx, local, request.insert_select,
+                  InsertSelectRules{
+                      .source = {verdict.source.database, verdict.source.table},
+                      .destination = {verdict.destination.database, verdict.destination.table},
+                      .database = verdict.source.database,
+                      .allows_external_reads = request.allows_external_reads}));
+    for (const SqlFinding& finding : sql.findings) {
+      const bool is_other_table = finding.kind == "other_table";
+      if (finding.effect == SqlFinding::Effect::kRefused &&
+          !(is_other_table && request.allows_other_tables))
+        return RefusalOf(sql, "insert.sql", Chunking::kOff);
+      if (finding.effect == SqlFinding::Effect::kNotChunkable && verdict.is_chunk_safe) {
+        verdict.is_chunk_safe = false;
+        verdict.chunk_refusal = Describe(finding);
+      }
+    }
+    for (const std::string& warning : sql.Warnings()) verdict.warnings.push_back(warning);
+    PF_ASSIGN(verdict.fingerprint, ComputeFingerprint(ctx, local, request.destination_schema));
+    return {};
+  };
+  const Status status = check();
+  Ignore(ctx, tables->Drop(ctx), "the next check drops them first");
+  PF_TRY(status);
+  return verdict;
+}
+
+}  // namespace partforge::clickhouse

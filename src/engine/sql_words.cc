@@ -1,0 +1,118 @@
+#include "engine/sql_words.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace partforge {
+namespace {
+
+using Name = std::string_view;
+
+constexpr std::array kHarmlessTableFunctions = std::to_array<Name>(
+    {"format", "fuzzjson", "generate_series", "generaterandom", "generateseries", "input", "merge",
+     "mergetreeindex", "mergetreeprojection", "null", "numbers", "numbers_mt", "primes",
+     "sqlstandardvalues", "values", "view", "viewifpermitted", "zeros", "zeros_mt"});
+constexpr std::array kExternalFunctions = std::to_array<Name>(
+    {"catboostevaluate", "file", "getclienthttpheader", "joinget", "joingetornull"});
+constexpr std::array kExternalPrefixes =
+    std::to_array<Name>({"aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "dict",
+                         "naivebayesclassifier"});
+constexpr std::array kNonDeterministic = std::to_array<Name>({"arraypartialshuffle",
+                                                              "arrayrandomsample",
+                                                              "arrayshuffle",
+                                                              "blocknumber",
+                                                              "blocksize",
+                                                              "curdate",
+                                                              "current_date",
+                                                              "current_timestamp",
+                                                              "datetimetouuidv7",
+                                                              "fqdn",
+                                                              "fuzzbits",
+                                                              "generaterandomstructure",
+                                                              "generateserialid",
+                                                              "generatesnowflakeid",
+                                                              "generateulid",
+                                                              "hostname",
+                                                              "localtime",
+                                                              "localtimestamp",
+                                                              "neighbor",
+                                                              "queryid",
+                                                              "rownumberinallblocks",
+                                                              "rownumberinblock",
+                                                              "runningaccumulate",
+                                                              "runningconcurrency",
+                                                              "today",
+                                                              "uptime",
+                                                              "utc_timestamp",
+                                                              "utctimestamp",
+                                                              "yesterday"});
+constexpr std::array kNonDeterministicPrefixes =
+    std::to_array<Name>({"generateuuid", "now", "rand", "runningdifference"});
+
+constexpr std::array kReservedSettings = std::to_array<Name>(
+    {"additional_table_filters", "force_optimize_projection", "log_comment", "max_insert_threads",
+     "max_threads", "optimize_use_projections", "readonly"});
+constexpr std::array kRowSetSettings =
+    std::to_array<Name>({"additional_result_filter", "apply_deleted_mask", "final", "limit",
+                         "max_limit_for_vector_search_queries", "offset", "read_overflow_mode",
+                         "result_overflow_mode", "use_query_condition_cache"});
+
+std::string Lower(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+template <class List>
+bool IsIn(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+template <class List>
+bool BeginsAsIn(const List& list, std::string_view name) {
+  return std::any_of(list.begin(), list.end(),
+                     [name](Name prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+bool IsHarmlessTableFunction(std::string_view name) {
+  return IsIn(kHarmlessTableFunctions, Lower(name));
+}
+
+bool IsExternalFunction(std::string_view name) {
+  const std::string lower = Lower(name);
+  return IsIn(kExternalFunctions, lower) || BeginsAsIn(kExternalPrefixes, lower);
+}
+
+bool IsNonDeterministicFunction(std::string_view name) {
+  const std::string lower = Lower(name);
+  return IsIn(kNonDeterministic, lower) || BeginsAsIn(kNonDeterministicPrefixes, lower);
+}
+
+SettingVerdict JudgeJobSetting(std::string_view name) {
+  if (IsIn(kReservedSettings, name) || name.starts_with("max_memory_usage"))
+    return SettingVerdict::kReserved;
+  if (IsIn(kRowSetSettings, name)) return SettingVerdict::kRowSet;
+  return name == "max_block_size" ? SettingVerdict::kWarned : SettingVerdict::kFree;
+}
+
+SqlKind KindOfRootNode(std::string_view node) {
+  static constexpr std::array kRead =
+      std::to_array<Name>({"SelectWithUnionQuery", "SelectQuery", "SelectIntersectExceptQuery",
+                           "Explain", "DescribeQuery", "CheckQuery"});
+  static constexpr std::array kMutation = std::to_array<Name>(
+      {"AlterQuery", "DeleteQuery", "UpdateQuery", "TruncateQuery", "OptimizeQuery"});
+  static constexpr std::array kDefinition = std::to_array<Name>(
+      {"CreateQuery", "DropQuery", "AttachQuery", "DetachQuery", "Rename", "UndropQuery",
+       "CreateFunctionQuery", "DropFunctionQuery", "CreateIndexQuery", "DropIndexQuery"});
+  if (IsIn(kRead, node) || node.starts_with("Show") || node.starts_with("Exists"))
+    return SqlKind::kRead;
+  if (node == "InsertQuery") return SqlKind::kInsert;
+  if (IsIn(kMutation, node)) return SqlKind::kMutation;
+  return IsIn(kDefinition, node) ? SqlKind::kDefinition : SqlKind::kControl;
+}
+
+}  // namespace partforge

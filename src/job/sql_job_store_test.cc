@@ -1,0 +1,139 @@
+#include "job/sql_job_store_test.h"
+
+#include <array>
+#include <map>
+
+namespace partforge::testing {
+namespace {
+
+constexpr std::array kTables = {"events",  "counters", "pieces", "objects", "locks",
+                                "commits", "attempts", "tasks",  "jobs"};
+
+TEST_P(SqlJobStoreTest, DeleteJobLeavesNoOrphanAndTouchesNoOtherJob) {
+  MakeBusyJob("keep");
+  std::map<std::string, int64_t> before;
+  for (const char* table : kTables) before[table] = RowsOf(table);
+  MakeBusyJob("drop");
+  for (const char* table : kTables) EXPECT_GT(RowsOf(table), before[table]) << table;
+  int deletions = 0;
+  const Result<int64_t> deleted = store_->DeleteJob(ctx_, "drop", [&deletions] {
+    ++deletions;
+    return Status();
+  });
+  ASSERT_TRUE(deleted.ok()) << deleted.status().ToString();
+  EXPECT_EQ(*deleted, 1);
+  EXPECT_EQ(deletions, 1);
+  for (const char* table : kTables) EXPECT_EQ(RowsOf(table), before[table]) << table;
+  EXPECT_EQ(store_->DeleteJob(ctx_, "drop", {}).status().code(), Code::kNotFound);
+}
+
+TEST_P(SqlJobStoreTest, DeleteJobIsRefusedWhileWorkOrACommitIsUnderWay) {
+  MakeJob("working", 1);
+  ClaimOne();
+  EXPECT_EQ(store_->DeleteJob(ctx_, "working", {}).status().code(), Code::kRefused);
+  clean_commits_ = false;
+  MakeBusyJob("committing");
+  EXPECT_EQ(store_->DeleteJob(ctx_, "committing", {}).status().code(), Code::kRefused);
+}
+
+TEST_P(SqlJobStoreTest, DeleteJobIsRefusedWhileACopyBorrowsFromIt) {
+  MakeJob("source", 1);
+  MakeJob("copy", 1, "source");
+  EXPECT_EQ(store_->DeleteJob(ctx_, "source", {}).status().code(), Code::kRefused);
+  ASSERT_TRUE(store_->DeleteJob(ctx_, "copy", {}).ok());
+  EXPECT_TRUE(store_->DeleteJob(ctx_, "source", {}).ok());
+}
+
+TEST_P(SqlJobStoreTest, DeleteJobKeepsTheRowsWhenTheObjectsDoNotGo) {
+  MakeJob("j", 2);
+  const Result<int64_t> deleted = store_->DeleteJob(
+      ctx_, "j", [] { return Status(Code::kUnavailable, "the store of objects is away"); });
+  EXPECT_EQ(deleted.status().code(), Code::kUnavailable);
+  EXPECT_EQ(RowsOf("tasks"), 2);
+}
+
+TEST_P(SqlJobStoreTest, ATaskIsNotBorrowedFromAJobThatIsNotThere) {
+  Plan plan;
+  plan.job.id = "copy";
+  plan.job.kind = "k";
+  Task& task = plan.tasks.emplace_back();
+  task.id = "t";
+  task.kind = "k";
+  task.source_job = "nobody";
+  EXPECT_EQ(store_->CreateJob(ctx_, plan).status().code(), Code::kNotFound);
+  EXPECT_EQ(RowsOf("jobs"), 0);
+}
+
+TEST_P(SqlJobStoreTest, AnOperatorsForceEndsTheWorkAndNothingElseDoes) {
+  MakeJob("j", 1);
+  const Lease lease = ClaimOne();
+  TaskEdit reset;
+  reset.id = "t0";
+  reset.epoch = 1;
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", std::span(&reset, 1), {}, OpenWork::kRefuse).code(),
+            Code::kConflict);
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&reset, 1), {}, OpenWork::kEnd).ok());
+  EXPECT_EQ(store_->GetTask(ctx_, "j", "t0")->state, TaskState::kReady);
+  EXPECT_EQ(Finish(lease, TaskState::kFinished).code(), Code::kLeaseLost);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+}
+
+TEST_P(SqlJobStoreTest, DeletedTasksGoWithTheirAttemptsAndCounts) {
+  MakeJob("j", 3);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  const Lease open = ClaimOne();
+  const std::vector<TaskId> two = {"t1", "t0"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, two, OpenWork::kRefuse).code(), Code::kConflict);
+  EXPECT_EQ(RowsOf("tasks"), 3);  // all or nothing
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", {}, two, OpenWork::kEnd).ok());
+  EXPECT_EQ(RowsOf("tasks"), 1);
+  EXPECT_EQ(RowsOf("attempts"), 0);
+  EXPECT_EQ(Finish(open, TaskState::kFinished).code(), Code::kLeaseLost);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+  MakeJob("copy", 3, "j");
+  const std::vector<TaskId> lent = {"t2"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, lent, OpenWork::kEnd).code(), Code::kRefused);
+}
+
+TEST_P(SqlJobStoreTest, CountersThatWentWrongAreRepaired) {
+  MakeJob("j", 3);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  constexpr SqlStatement kSpoil = {
+      "test_spoil", "UPDATE counters SET n = n + 5, bytes = 7 WHERE state = 'READY'"};
+  ASSERT_TRUE(store_->db().RunAlone(ctx_, kSpoil, {}).ok());
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 1);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+  const Result<JobView> view = store_->View(ctx_, "j");
+  ASSERT_EQ(view->counts.size(), 2u);
+  for (const StateCount& count : view->counts) {
+    EXPECT_EQ(count.tasks, count.state == TaskState::kReady ? 2 : 1);
+    EXPECT_EQ(count.bytes, 0);
+  }
+}
+
+TEST_P(SqlJobStoreTest, ABatchLearnsThatSomebodyAskedItToEnd) {
+  MakeJob("j", 2);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Finish(ClaimOne(), TaskState::kCompactReady).ok());
+  BatchRequest request;
+  request.job = "j";
+  request.worker = "c";
+  request.output = "out";
+  const Result<std::optional<Lease>> batch =
+      store_->ClaimBatch(ctx_, request, [](const Candidates& candidates) {
+        std::vector<TaskEdit> edits;
+        for (const Task& task : candidates.batch) {
+          TaskEdit& edit = edits.emplace_back();
+          edit.id = task.id;
+          edit.epoch = task.epoch;
+        }
+        return edits;
+      });
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  EXPECT_FALSE(*store_->Report(ctx_, **batch, Progress{}));
+  EXPECT_EQ(store_->AskFinalize(ctx_, "j", "other").code(), Code::kNotFound);
+  ASSERT_TRUE(store_->AskFinalize(ctx_, "j", "out").ok());
+  EXPECT_TRUE(*store_->Report(ctx_, **batch, Progress{}));
+}
+
+}  // namespace
+}  // namespace partforge::testing

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+
+namespace partforge::fuzz {
+
+// Bytes held through operator new, and the most that were since Start. Counts only what C++
+// allocates.
+struct AllocationPeak {
+  static void Start();
+  static size_t PeakBytes();  // above what was held at Start
+};
+
+}  // namespace partforge::fuzz

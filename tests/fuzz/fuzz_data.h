@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace partforge::fuzz {
+
+// Parsers of foreign bytes in the room `data`, each as a function of bytes alone, so that any
+// fuzzer can drive them. They return 0; a violation of what the parser promises (beyond a Status)
+// aborts.
+
+int FuzzAvro(std::span<const std::byte> bytes);  // a container, or a choice of schema and one block
+int FuzzAvroSchema(std::span<const std::byte> bytes);  // JSON text
+int FuzzPuffin(std::span<const std::byte> bytes);      // a file
+int FuzzBitmap32(std::span<const std::byte> bytes);
+int FuzzBitmap64(std::span<const std::byte> bytes);
+int FuzzVector(
+    std::span<const std::byte> bytes);  // a framed deletion vector; its checksum is made right
+int FuzzThrift(std::span<const std::byte> bytes);      // one struct
+int FuzzFooter(std::span<const std::byte> bytes);      // the end of a Parquet file
+int FuzzBlockCodec(std::span<const std::byte> bytes);  // a codec and a compressed block
+
+}  // namespace partforge::fuzz

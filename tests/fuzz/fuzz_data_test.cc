@@ -1,0 +1,203 @@
+// Drives the parsers of foreign bytes with mutations of good files. One seed, one sequence of
+// inputs.
+
+#include <arrow/api.h>
+#include <arrow/io/api.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <parquet/arrow/writer.h>
+
+#include <chrono>
+#include <functional>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "data/avro_file.h"
+#include "data/bitmap.h"
+#include "data/block_codec.h"
+#include "data/memory_bytes.h"
+#include "data/parquet_footer.h"
+#include "data/puffin.h"
+#include "fuzz/allocation_peak.h"
+#include "fuzz/fuzz_data.h"
+#include "fuzz/mutation.h"
+#include "testing/test_world.h"
+
+namespace partforge::fuzz {
+namespace {
+
+using namespace partforge::data;  // NOLINT: this file is about nothing else
+
+constexpr int kInputs = PARTFORGE_FUZZ_INPUTS;
+constexpr double kSecondsPerMebibyte = 2;
+constexpr double kSecondsFree = 0.5;  // a busy machine
+constexpr size_t kAllocationFactor = 64;
+constexpr size_t kAllocationFree = 16 << 20;
+
+std::string Golden(std::string_view name) {
+  return ReadFile(fmt::format("{}/{}", PARTFORGE_DATA_TESTDATA, name)).value();
+}
+
+using Target = int (*)(std::span<const std::byte>);
+
+void RunOne(Target target, const std::string& input) {
+  AllocationPeak::Start();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(target(AsBytes(input)), 0);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double mebibytes = static_cast<double>(input.size()) / (1 << 20);
+  EXPECT_LE(seconds, kSecondsFree + kSecondsPerMebibyte * mebibytes) << ToHex(AsBytes(input));
+  EXPECT_LE(AllocationPeak::PeakBytes(), kAllocationFactor * input.size() + kAllocationFree)
+      << ToHex(AsBytes(input));
+}
+
+void Fuzz(Target target, const std::vector<std::string>& seeds) {
+  const uint64_t seed = testing::TestSeed();
+  SCOPED_TRACE(fmt::format("PARTFORGE_TEST_SEED={}", seed));
+  testing::SeededRandom random(seed);
+  for (const std::string& input : seeds) RunOne(target, input);
+  for (int i = 0; i < kInputs && !::testing::Test::HasFailure(); ++i) {
+    RunOne(target, Mutate(seeds[RandomBelow(random, seeds.size())], seeds, random));
+  }
+}
+
+std::vector<std::string> AvroSeeds() {
+  std::vector<std::string> seeds = {Golden("fastavro_null.avro"), Golden("fastavro_deflate.avro"),
+                                    Golden("pyiceberg_manifest_list.avro")};
+  // A choice of schema, then a block's bytes (fuzz_data.cc, kSchemas).
+  seeds.push_back(
+      std::string("\0\x02\x00\x06\x02\x04"
+                  "ab\x04\x02\x04\x00",
+                  12));
+  seeds.push_back(
+      std::string("\x01\x02\x02\x06"
+                  "abc\x00\x02\x02"
+                  "k\x02\x02\x00\x00\x00",
+                  16));
+  seeds.push_back(
+      std::string("\x02\x02\x02\x02"
+                  "y\x02\x08\x00\x02\x00\x00\x04\x00\x04\x02\x00",
+                  16));
+  seeds.push_back(
+      std::string("\x03\x02\x02"
+                  "k\x02\x02"
+                  "j\x01\x00\x00\x00"
+                  "0123456789abcdef",
+                  27));
+  seeds.push_back(std::string("\x04", 1));
+  return seeds;
+}
+
+TEST(FuzzData, Avro) {
+  Fuzz(&FuzzAvro, AvroSeeds());
+}
+
+TEST(FuzzData, AvroSchema) {
+  std::vector<std::string> seeds;
+  for (const std::string_view name : {"fastavro_null.avro", "pyiceberg_manifest.avro"}) {
+    testing::TestWorld world;
+    const std::string bytes = Golden(name);
+    MemorySource source(AsBytes(bytes));
+    seeds.push_back(
+        AvroFileReader::Open(world.context(), source, "golden").value()->header().schema.text());
+  }
+  Fuzz(&FuzzAvroSchema, seeds);
+}
+
+std::vector<std::string> BitmapSeeds(const std::function<std::string(const Positions&)>& encode) {
+  Positions few, runs, bits;
+  for (const uint64_t p : {0, 1, 2, 99}) few.Add(p);
+  runs.AddRun({.begin = 5, .end = 100'000});
+  for (uint64_t p = 0; p < 20'000; p += 3) bits.Add(p);
+  return {encode(Positions()), encode(few), encode(runs), encode(bits)};
+}
+
+TEST(FuzzData, Bitmap32) {
+  auto seeds = BitmapSeeds([](const Positions& p) { return EncodeRoaring32(p).value(); });
+  seeds.push_back(Golden("pyroaring_32.bin"));
+  Fuzz(&FuzzBitmap32, seeds);
+}
+
+TEST(FuzzData, Bitmap64) {
+  auto seeds = BitmapSeeds([](const Positions& p) { return EncodeRoaring64(p).value(); });
+  seeds.push_back(Golden("pyroaring_64.bin"));
+  Fuzz(&FuzzBitmap64, seeds);
+}
+
+TEST(FuzzData, Vector) {
+  auto seeds = BitmapSeeds(
+      [](const Positions& p) { return EncodeVector(p, VectorLayout::kBits64).value(); });
+  for (std::string& seed : BitmapSeeds(
+           [](const Positions& p) { return EncodeVector(p, VectorLayout::kBits32).value(); })) {
+    seeds.push_back(std::move(seed));
+  }
+  Fuzz(&FuzzVector, seeds);
+}
+
+TEST(FuzzData, Puffin) {
+  testing::TestWorld world;
+  std::vector<std::string> seeds;
+  for (const BlockCodec codec : {BlockCodec::kNone, BlockCodec::kZstd, BlockCodec::kLz4}) {
+    std::string bytes;
+    MemorySink sink(bytes);
+    auto writer = PuffinWriter::Open(world.context(), sink).value();
+    for (const std::string& vector : BitmapSeeds(
+             [](const Positions& p) { return EncodeVector(p, VectorLayout::kBits64).value(); })) {
+      std::string stored;
+      ASSERT_TRUE(CompressBlock(codec, AsBytes(vector), 1, stored).ok());
+      PuffinBlob blob{.type = "deletion-vector-v1", .properties = {{"cardinality", "4"}}};
+      if (codec == BlockCodec::kZstd) blob.compression_codec = "zstd";
+      if (codec == BlockCodec::kLz4) blob.compression_codec = "lz4";
+      ASSERT_TRUE(writer->Append(world.context(), std::move(blob), AsBytes(stored)).ok());
+    }
+    ASSERT_TRUE(writer->Finish(world.context(), {{"created-by", "fuzz"}}).ok());
+    seeds.push_back(std::move(bytes));
+  }
+  Fuzz(&FuzzPuffin, seeds);
+}
+
+// The end of a small Parquet file with nested columns, page indexes and two row groups.
+std::string ParquetTail() {
+  arrow::Int64Builder ids;
+  auto items = std::make_shared<arrow::StringBuilder>();
+  arrow::ListBuilder lists(arrow::default_memory_pool(), items);
+  for (int64_t i = 0; i < 40; ++i) {
+    EXPECT_TRUE(ids.Append(i).ok() && lists.Append().ok() && items->Append("x").ok());
+  }
+  const auto table =
+      arrow::Table::Make(arrow::schema({arrow::field("id", arrow::int64(), false),
+                                        arrow::field("l", arrow::list(arrow::utf8()))}),
+                         {ids.Finish().ValueOrDie(), lists.Finish().ValueOrDie()});
+  const auto out = arrow::io::BufferOutputStream::Create().ValueOrDie();
+  const auto properties = parquet::WriterProperties::Builder().enable_write_page_index()->build();
+  EXPECT_TRUE(
+      parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, 20, properties).ok());
+  return out->Finish().ValueOrDie()->ToString();
+}
+
+TEST(FuzzData, Thrift) {
+  const std::string file = ParquetTail();
+  uint32_t length = 0;
+  std::memcpy(&length, file.data() + file.size() - 8, sizeof length);
+  Fuzz(&FuzzThrift, {file.substr(file.size() - 8 - length, length)});
+}
+
+TEST(FuzzData, Footer) {
+  Fuzz(&FuzzFooter, {ParquetTail()});
+}
+
+TEST(FuzzData, BlockCodec) {
+  std::vector<std::string> seeds;
+  for (int codec = 0; codec < 5; ++codec) {
+    for (const std::string& raw : {std::string("abc"), std::string(70'000, 'z')}) {
+      std::string stored(1, static_cast<char>(codec));
+      ASSERT_TRUE(CompressBlock(static_cast<BlockCodec>(codec), AsBytes(raw), 1, stored).ok());
+      seeds.push_back(std::move(stored));
+    }
+  }
+  Fuzz(&FuzzBlockCodec, seeds);
+}
+
+}  // namespace
+}  // namespace partforge::fuzz
