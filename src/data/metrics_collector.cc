@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
+
+#include "data/schema_mapping.h"
 
 namespace partforge::data {
 
@@ -24,13 +25,6 @@ struct MetricsColumn {
 namespace {
 
 using Column = internal::MetricsColumn;
-
-int32_t IdOf(const arrow::Field& field) {
-  if (field.metadata() == nullptr) return -1;
-  const int index = field.metadata()->FindKey("PARQUET:field_id");
-  if (index < 0) return -1;
-  return static_cast<int32_t>(std::strtol(field.metadata()->value(index).c_str(), nullptr, 10));
-}
 
 std::shared_ptr<arrow::DataType> StorageOf(std::shared_ptr<arrow::DataType> type) {
   while (type->id() == arrow::Type::EXTENSION) {
@@ -315,7 +309,7 @@ Column MakeColumn(const arrow::Field& field, const std::string& parent, bool is_
       break;
   }
   auto leaf = std::make_unique<ColumnMetrics>();
-  leaf->field_id = IdOf(field);
+  leaf->field_id = FieldIdOf(field);
   leaf->path = path;
   leaf->is_repeated = is_repeated;
   leaf->value_count = 0;
