@@ -7,7 +7,13 @@
 #include "data/avro_source.h"
 #include "data/schema_mapping.h"
 #include "testing/memory_store.h"
+#include "testing/object_store_contract.h"
 #include "testing/test_world.h"
+
+namespace partforge::testing {
+// The contract is linked in with the store in memory.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ObjectStoreContract);
+}  // namespace partforge::testing
 
 namespace partforge::data {
 namespace {
