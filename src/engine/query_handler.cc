@@ -217,6 +217,7 @@ struct QueryHandler::Impl {
       : options(std::move(handler_options)),
         sessions(options.library, options.connection_arguments) {}
 
+  HttpServerReply Answer(const HttpServerRequest& request, RequestBody& body);
   Status CheckKey(const HttpServerRequest& request) const;
   Result<Ask> Understand(const HttpServerRequest& request);
   Status ApplySettings(const Ask& ask, ChdbConnection& connection) const;
@@ -477,33 +478,36 @@ HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
   return reply.ok() ? std::move(reply).value() : Failed(ask, reply.status());
 }
 
+HttpServerReply QueryHandler::Impl::Answer(const HttpServerRequest& request, RequestBody& body) {
+  const auto plain = [](int status, std::string text) {
+    HttpServerReply reply;
+    reply.status = status;
+    reply.body = std::move(text);
+    return reply;
+  };
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (is_read && (request.path == "/ping" || (request.path == "/" && request.query.empty()))) {
+    return plain(200, "Ok.\n");
+  }
+  if (request.path != "/" && request.path != "/query") {
+    return plain(404, fmt::format("There is no handle {}\n", request.path));
+  }
+  if (request.method != "GET" && request.method != "POST") return plain(405, "Only GET and POST\n");
+  if (const Status allowed = CheckKey(request); !allowed.ok()) return Failed({}, allowed);
+  const auto ask = Understand(request);
+  return ask.ok() ? Execute(*ask, body) : Failed({}, ask.status());
+}
+
 QueryHandler::QueryHandler(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 QueryHandler::~QueryHandler() = default;
 
 HttpServerReply QueryHandler::Handle(const HttpServerRequest& request) {
-  const bool is_read = request.method == "GET" || request.method == "HEAD";
-  if (is_read && (request.path == "/ping" || (request.path == "/" && request.query.empty()))) {
-    return {.status = 200, .headers = {}, .body = "Ok.\n", .next_chunk = {}};
-  }
-  if (request.path != "/" && request.path != "/query") {
-    return {.status = 404,
-            .headers = {},
-            .body = fmt::format("There is no handle {}\n", request.path),
-            .next_chunk = {}};
-  }
-  if (request.method != "GET" && request.method != "POST") {
-    return {.status = 405, .headers = {}, .body = "Only GET and POST\n", .next_chunk = {}};
-  }
   RequestBody body(request);
-  const auto answer = [&]() -> HttpServerReply {
-    if (const Status allowed = impl_->CheckKey(request); !allowed.ok()) return Failed({}, allowed);
-    const auto ask = impl_->Understand(request);
-    return ask.ok() ? impl_->Execute(*ask, body) : Failed({}, ask.status());
-  };
-  HttpServerReply reply = answer();
+  const bool has_body = request.method != "GET" && request.method != "HEAD";
+  HttpServerReply reply = impl_->Answer(request, body);
   // A client that reuses a connection with a rest of the last body on it would lose its next
   // request.
-  if (request.method == "POST" && !body.Drain()) reply.headers["Connection"] = "close";
+  if (has_body && !body.Drain()) reply.headers["Connection"] = "close";
   return reply;
 }
 

@@ -498,18 +498,17 @@ Result<SqlTableName> ReadTableName(const std::vector<SqlToken>& tokens, size_t& 
 Result<std::vector<std::string_view>> SplitStatements(std::string_view sql) {
   PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(sql));
   std::vector<std::string_view> statements;
-  std::optional<size_t> begin;
-  size_t end = 0;
+  size_t begin = 0, end = 0;  // equal while a statement has no token yet
   for (const SqlToken& token : tokens) {
-    if (token.IsSymbol(";")) {
-      if (begin) statements.push_back(sql.substr(*begin, end - *begin));
-      begin.reset();
+    if (!token.IsSymbol(";")) {
+      if (begin == end) begin = token.offset;
+      end = token.end();
       continue;
     }
-    if (!begin) begin = token.offset;
-    end = token.end();
+    if (begin < end) statements.push_back(sql.substr(begin, end - begin));
+    begin = end;
   }
-  if (begin) statements.push_back(sql.substr(*begin, end - *begin));
+  if (begin < end) statements.push_back(sql.substr(begin, end - begin));
   return statements;
 }
 
