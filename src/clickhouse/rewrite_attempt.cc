@@ -164,6 +164,15 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
             CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
                              source_ddl_.table.name.ToString()));
+  // A default that the local table had to lose would read as another value here.
+  for (const std::string& column : source_ddl_.columns_without_default) {
+    if (std::find(absent.begin(), absent.end(), column) == absent.end()) continue;
+    return Status(Code::kCorruption,
+                  fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
+                              "unknown here",
+                              column))
+        .Explain(2147, part_.part_name, "provide the function with --udf-path");
+  }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",
                  {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});
