@@ -129,13 +129,17 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       }
     }
     if (failure.ok() && step != ChunkStep::kStarted && step != ChunkStep::kDone) {
-      if (!is_chunked()) return {};
+      if (!is_chunked()) {
+        ReportDone(ctx, index);
+        return {};
+      }
       step = ChunkStep::kMoving;
       failure = tables_.PromoteStaging(ctx, staged_left_);
       if (failure.ok()) step = ChunkStep::kDone;
     }
     if (step == ChunkStep::kDone) {
       AddTo(completed_parts_, staged_parts_);
+      ReportDone(ctx, index);
       PF_FAULT(ctx, "clickhouse.chunk_promoted");
       return {};
     }
@@ -222,6 +226,23 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
                                    {"from", range.begin},
                                    {"to", range.end}});
   return local->Query(ctx, request_.insert_select, options);
+}
+
+// The range counts whole, whatever the engine's estimate said, also one without rows.
+void ChunkInserter::ReportDone(const Context& ctx, size_t index) const {
+  if (!request_.report) return;
+  const int64_t total_rows = request_.plan.ranges.back().end;
+  int64_t read_rows = 0, written_rows = 0;
+  for (const ChunkOutcome& done : outcome_.chunks) {
+    read_rows += done.read_rows;
+    written_rows += done.written_rows;
+  }
+  const double fraction = total_rows == 0
+                              ? 1.0
+                              : static_cast<double>(request_.plan.ranges[index].end) /
+                                    static_cast<double>(total_rows);
+  Ignore(ctx, request_.report(ctx, fraction, read_rows, written_rows),
+         "progress never fails an insert");
 }
 
 Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures) {

@@ -60,6 +60,7 @@ class ChunkInserter {
 
   Status RunChunk(const Context& ctx, size_t index);
   Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
+  void ReportDone(const Context& ctx, size_t index) const;
   Status ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures);
   Result<ChunkStep> ResumeAfterDeath(const Context& ctx, size_t index, ChunkStep reached,
                                      const Status& failure, int64_t failures);

@@ -2,19 +2,18 @@
 
 #include <arrow/extension_type.h>
 #include <arrow/type.h>
-#include <arrow/util/key_value_metadata.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
+
+#include "data/schema_mapping.h"
 
 namespace partforge::data {
 
 namespace {
 
-constexpr const char* kFieldId = "PARQUET:field_id";
 constexpr const char* kOriginalName = "iceberg-field-name";
 constexpr int32_t kDecimalDigitsMax = 38;
 
@@ -22,8 +21,7 @@ std::shared_ptr<arrow::Field> FieldWithId(const std::string& name,
                                           std::shared_ptr<arrow::DataType> type, bool nullable,
                                           int32_t id) {
   auto field = arrow::field(name, std::move(type), nullable);
-  if (id < 0) return field;
-  return field->WithMetadata(arrow::key_value_metadata({kFieldId}, {std::to_string(id)}));
+  return id < 0 ? field : WithFieldId(field, id);
 }
 
 std::shared_ptr<arrow::DataType> MapType(std::shared_ptr<arrow::Field> key,
@@ -203,13 +201,6 @@ std::string AvroSafeName(const std::string& name) {
 
 namespace {
 
-int32_t IdOf(const arrow::Field& field) {
-  if (field.metadata() == nullptr) return -1;
-  const int index = field.metadata()->FindKey(kFieldId);
-  if (index < 0) return -1;
-  return static_cast<int32_t>(std::strtol(field.metadata()->value(index).c_str(), nullptr, 10));
-}
-
 // Fewest bytes that hold every unscaled value of that many digits.
 int DecimalBytes(int digits) {
   constexpr std::array<int, 39> kBytes = {1,  1,  1,  2,  2,  3,  3,  4,  4,  4,  5,  5,  6,
@@ -230,7 +221,7 @@ class AvroTypes {
       JsonDoc field_json = {{"name", safe}, {"type", std::move(type)}};
       if (field->nullable()) field_json["default"] = nullptr;
       if (safe != field->name()) field_json[kOriginalName] = field->name();
-      if (IdOf(*field) >= 0) field_json["field-id"] = IdOf(*field);
+      if (FieldIdOf(*field) >= 0) field_json["field-id"] = FieldIdOf(*field);
       json["fields"].push_back(std::move(field_json));
     }
     return json;
@@ -247,7 +238,7 @@ class AvroTypes {
     if (style_.names == AvroSchemaStyle::Names::kPaths) {
       return parent + "_" + AvroSafeName(field.name());
     }
-    if (IdOf(field) >= 0) return fmt::format("r{}", IdOf(field));
+    if (FieldIdOf(field) >= 0) return fmt::format("r{}", FieldIdOf(field));
     return Status(Code::kInvalidArgument,
                   fmt::format("make Avro schema: nested column without id: {}", field.name()));
   }
@@ -309,7 +300,7 @@ class AvroTypes {
     PF_ASSIGN(const std::string name, ElementParent(field, parent));
     PF_ASSIGN(JsonDoc items, Nullable(element, name));
     JsonDoc json = {{"type", "array"}, {"items", std::move(items)}};
-    if (IdOf(element) >= 0) json["element-id"] = IdOf(element);
+    if (FieldIdOf(element) >= 0) json["element-id"] = FieldIdOf(element);
     return json;
   }
 
@@ -327,12 +318,12 @@ class AvroTypes {
     if (key.type()->id() == arrow::Type::STRING) {
       PF_ASSIGN(JsonDoc values, Nullable(value, name));
       JsonDoc json = {{"type", "map"}, {"values", std::move(values)}};
-      if (IdOf(key) >= 0) json["key-id"] = IdOf(key);
-      if (IdOf(value) >= 0) json["value-id"] = IdOf(value);
+      if (FieldIdOf(key) >= 0) json["key-id"] = FieldIdOf(key);
+      if (FieldIdOf(value) >= 0) json["value-id"] = FieldIdOf(value);
       return json;
     }
     const std::string pair_name = style_.names == AvroSchemaStyle::Names::kIds
-                                      ? fmt::format("k{}_v{}", IdOf(key), IdOf(value))
+                                      ? fmt::format("k{}_v{}", FieldIdOf(key), FieldIdOf(value))
                                       : name;
     PF_ASSIGN(JsonDoc pair, Record(pair_name, {key.WithName("key"), value.WithName("value")}));
     return JsonDoc{{"type", "array"}, {"items", std::move(pair)}, {"logicalType", "map"}};

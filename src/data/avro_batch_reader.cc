@@ -4,18 +4,14 @@
 #include <algorithm>
 #include <functional>
 
+#include "data/arrow_edge.h"
 #include "data/avro_batches.h"
 #include "data/scalar.h"
+#include "data/schema_mapping.h"
 
 namespace partforge::data {
 
 namespace {
-
-Status ArrowFailure(const arrow::Status& status) {
-  const bool is_full = status.IsOutOfMemory() || status.IsCapacityError();
-  return Status(is_full ? Code::kExhausted : Code::kInternal,
-                fmt::format("decode Avro columns: {}", status.ToString()));
-}
 
 // A node of the program: one file type, and the builder of the column it fills. A null builder: the
 // datum is passed over.
@@ -27,13 +23,6 @@ struct Column {
   std::vector<Column> children;
 };
 
-int LeafCount(const arrow::DataType& type) {
-  if (type.num_fields() == 0) return type.id() == arrow::Type::STRUCT ? 0 : 1;
-  int count = 0;
-  for (const auto& field : type.fields()) count += LeafCount(*field->type());
-  return count;
-}
-
 // Cuts a schema down to the leaves chosen.
 class Pruner {
  public:
@@ -42,7 +31,7 @@ class Pruner {
   std::shared_ptr<arrow::Field> Field(const std::shared_ptr<arrow::Field>& field) {
     const arrow::DataType& type = *field->type();
     const int begin = next_leaf_;
-    const int end = begin + LeafCount(type);
+    const int end = begin + LeafCount(*field);
     const auto first = std::lower_bound(leaves_.begin(), leaves_.end(), begin);
     const bool is_chosen = first != leaves_.end() && *first < end;
     if (!is_chosen || type.num_fields() == 0 || type.id() == arrow::Type::MAP) {
@@ -325,7 +314,7 @@ Status AvroBatchReader::Select(const std::optional<std::vector<int>>& leaves) {
   auto plan = std::make_unique<Plan>();
   for (const auto& field : kept) {
     auto builder = arrow::MakeBuilder(field->type(), &pool_);
-    if (!builder.ok()) return ArrowFailure(builder.status());
+    if (!builder.ok()) return FromArrow(builder.status());
     plan->builders.push_back(std::move(builder).ValueUnsafe());
   }
   const AvroSchema& schema = file_->header().schema;
@@ -361,7 +350,7 @@ Result<std::shared_ptr<arrow::RecordBatch>> AvroBatchReader::Next(const Context&
     }
     for (const Column& column : plan_->columns) {
       if (const arrow::Status status = Append(column, *cursor_); !status.ok()) {
-        return ArrowFailure(status);
+        return FromArrow(status);
       }
     }
     if (!cursor_->ok()) return file_->CheckBlockEnd(*block_, *cursor_);
@@ -372,7 +361,7 @@ Result<std::shared_ptr<arrow::RecordBatch>> AvroBatchReader::Next(const Context&
   arrow::ArrayVector arrays;
   for (const auto& builder : plan_->builders) {
     auto array = builder->Finish();
-    if (!array.ok()) return ArrowFailure(array.status());
+    if (!array.ok()) return FromArrow(array.status());
     arrays.push_back(std::move(array).ValueUnsafe());
   }
   return arrow::RecordBatch::Make(schema_, rows, std::move(arrays));

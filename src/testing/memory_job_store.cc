@@ -219,12 +219,13 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       return a->task.created_at_ms < b->task.created_at_ms;
     });
     std::vector<Lease> leases;
+    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     for (TaskRow* row : wanted) {
       if (std::ssize(leases) >= request.tasks_max) break;
       // One job a claim, as the real store does.
       if (!leases.empty() && leases.front().tasks.front().job != row->task.job) continue;
       AttemptRow attempt;
-      attempt.token = RandomHex(ctx.random, 16);
+      attempt.token = token;
       attempt.view.owner = request.worker;
       attempt.view.lease_until_ms = NowMs() + request.lease_ms;
       Lease lease;

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 python = os.environ.get("PARTFORGE_INTEROP_PYTHON")
-if python and os.path.realpath(python) != os.path.realpath(sys.executable) and not os.environ.get("PARTFORGE_INTEROP_IN"):
+if python and not os.environ.get("PARTFORGE_INTEROP_IN"):
     os.environ["PARTFORGE_INTEROP_IN"] = "1"
     os.execv(python, [python] + sys.argv)
 try:

@@ -106,7 +106,8 @@ Status WriteAll(const std::filesystem::path& golden, const std::filesystem::path
   PF_ASSIGN(const std::string manifest, ReadFile(golden / "pyiceberg_manifest.avro"));
   PF_ASSIGN(const std::string list, ReadFile(golden / "pyiceberg_manifest_list.avro"));
   for (const BlockCodec codec : kCodecs) {
-    PF_TRY(put(fmt::format("trees_{}.avro", AvroCodecName(codec)), RewriteAsTrees(ctx, rows, codec)));
+    PF_TRY(
+        put(fmt::format("trees_{}.avro", AvroCodecName(codec)), RewriteAsTrees(ctx, rows, codec)));
   }
   PF_TRY(put("batches.avro", RewriteAsBatches(ctx, rows)));
   PF_TRY(put("manifest.avro", RewriteAsTrees(ctx, manifest, BlockCodec::kDeflate)));
