@@ -116,8 +116,8 @@ int FuzzAvro(std::span<const std::byte> bytes) {
     const auto has_more = typed->Next(world.context(), record);
     if (!has_more.ok() || !*has_more) break;
   }
-  auto columns = AvroBatchReader::Open(world.context(), source, "fuzz.avro",
-                                       AvroTimestamps::kAvro, *arrow::default_memory_pool());
+  auto columns = AvroBatchReader::Open(world.context(), source, "fuzz.avro", AvroTimestamps::kAvro,
+                                       *arrow::default_memory_pool());
   while (columns.ok()) {
     const auto batch = (*columns)->Next(world.context(), 100, 1 << 16);
     if (!batch.ok() || *batch == nullptr) break;
