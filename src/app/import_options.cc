@@ -102,8 +102,8 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
             clickhouse::RunImport(input.ctx, state, server, request));
   progress.Finish();
   const int64_t took_ms = MonotonicMs() - started_ms;
-  if (summary.imported + summary.already_imported == 0 && summary.failed.empty() &&
-      summary.in_doubt.empty() && input.options.Bool("fail-if-empty")) {
+  if (summary.imported == 0 && summary.failed.empty() && summary.in_doubt.empty() &&
+      summary.conflicts.empty() && input.options.Bool("fail-if-empty")) {
     return Status(Code::kNotFound, "no finished part is waiting")
         .Explain(1016, job, fmt::format("partforge job-status --job-id={}", job));
   }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include <algorithm>
+
+#include "clickhouse/artifact_fetch.h"
 #include "clickhouse/source_checks.h"
 #include "engine/sql_text.h"
 #include "job/migrations.h"
@@ -18,6 +20,32 @@ ChildEngineOptions SlotOptions(std::map<std::string, std::string> settings) {
   return options;
 }
 
+// Sleeps a moment instead of seconds.
+class HastyClock final : public Clock {
+ public:
+  explicit HastyClock(Clock& clock) : clock_(clock) {}
+  int64_t NowMs() override { return clock_.NowMs(); }
+  void SleepMs(int64_t ms, std::stop_token stop) override {
+    clock_.SleepMs(std::min<int64_t>(ms, 20), stop);
+  }
+
+ private:
+  Clock& clock_;
+};
+
+class HastyExecutor final : public Executor {
+ public:
+  explicit HastyExecutor(Executor& executor) : executor_(executor) {}
+  Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) override {
+    HastyClock clock(ctx.clock);
+    const Context hasty{clock, ctx.random, ctx.faults, ctx.log, ctx.metrics, ctx.memory, ctx.stop};
+    return executor_.Execute(hasty, lease, scope);
+  }
+
+ private:
+  Executor& executor_;
+};
+
 }  // namespace
 
 JobRig::JobRig(std::map<std::string, std::string> slot_settings)
@@ -28,8 +56,8 @@ JobRig::JobRig(std::map<std::string, std::string> slot_settings)
   auto server = ChildEngine::Start(*ctx_, testing::EngineChildOptions(dir_ / "server"));
   PF_CHECK(server.ok(), "the server of a test does not start: see its stderr");
   server_ = std::move(server).value();
-  auto db = SqliteDb::Open(*ctx_, SqliteOptions{.path = dir_ / "state.db",
-                                                .clock_offset_ms = clock_offset_ms_});
+  auto db = SqliteDb::Open(
+      *ctx_, SqliteOptions{.path = dir_ / "state.db", .clock_offset_ms = clock_offset_ms_});
   PF_CHECK(db.ok(), "the state store of a test does not open");
   PF_CHECK(ApplyMigrations(*ctx_, **db, "").ok(), "the state store of a test has no schema");
   state_ = std::make_unique<SqlJobStore>(std::move(db).value());
@@ -73,19 +101,22 @@ void JobRig::Work(const RewriteSettings& settings) {
   const auto store_of_bucket = [this](const Context&, const std::string&) {
     return Result<ObjectStore*>(store_.get());
   };
-  RewriteExecutor executor(*state_, store_of_bucket, slots_, settings);
+  RewriteExecutor rewriter(*state_, store_of_bucket, slots_, settings);
+  HastyExecutor executor(rewriter);
   KindTable kinds;
-  ASSERT_TRUE(kinds.Add(JobKind{.name = std::string(kRewriteKind),
-                                .planner = nullptr,
-                                .executor = &executor,
-                                .committer = nullptr,
-                                .batch_executor = nullptr,
-                                .grouping = CommitGrouping::kTask})
+  ASSERT_TRUE(kinds
+                  .Add(JobKind{.name = std::string(kRewriteKind),
+                               .planner = nullptr,
+                               .executor = &executor,
+                               .committer = nullptr,
+                               .batch_executor = nullptr,
+                               .grouping = CommitGrouping::kTask})
                   .ok());
   WorkerOptions options;
   options.name = fmt::format("worker-{}", ++works_);
   options.work_dir = dir_ / "work";
   options.maintain_interval_ms = 3'600'000;
+  options.progress_interval_ms = 1;
   auto worker = Worker::Open(ctx(), *state_, kinds, std::move(options));
   ASSERT_TRUE(worker.ok()) << worker.status().ToString();
   while (true) {
@@ -95,6 +126,20 @@ void JobRig::Work(const RewriteSettings& settings) {
   }
   const Status closed = (*worker)->Close(ctx());
   EXPECT_TRUE(closed.ok()) << closed.ToString();
+}
+
+void JobRig::RunJob(const std::string& destination_schema, const std::string& insert_select,
+                    const RewriteSettings& settings, const std::string& oracle) {
+  const auto uploaded = Upload(UploadRequest(destination_schema, insert_select));
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+  Work(settings);
+  for (const Task& task : Tasks(TaskState::kFailed)) ADD_FAILURE() << ErrorOf(task);
+  for (const Task& task : Tasks(TaskState::kReady)) ADD_FAILURE() << "released: " << ErrorOf(task);
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  ASSERT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(Count(TaskState::kImported), uploaded->parts);
+  EXPECT_EQ(Sum(QuoteTable(destination.database, destination.table)), Sum("(" + oracle + ")"));
 }
 
 ImportRequest JobRig::MakeImport() const {
@@ -126,6 +171,13 @@ RewriteOutput JobRig::OutputOf(const Task& task) {
   }
   ADD_FAILURE() << "task has no result: " << task.id;
   return {};
+}
+
+ArtifactMeta JobRig::MetaOf(const Task& task) {
+  const RewriteOutput output = OutputOf(task);
+  const auto meta = FetchMeta(ctx(), store(), output.meta_key, output.meta_sha256);
+  EXPECT_TRUE(meta.ok()) << meta.status().ToString();
+  return meta.ok() ? *meta : ArtifactMeta{};
 }
 
 std::string JobRig::ErrorOf(const Task& task) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "clickhouse/artifact.h"
 #include "clickhouse/import_job.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_rig.h"
@@ -43,8 +44,12 @@ class JobRig {
                                     const std::string& insert_select) const;
   // FREEZE of the source and upload; the job's id is "job-1".
   Result<UploadSummary> Upload(const UploadFreezeRequest& request);
-  // Works until no task can be claimed.
+  // Works until no task can be claimed. Pauses of the executor are cut short.
   void Work(const RewriteSettings& settings);
+  // FREEZE, upload, work, import; each must succeed. Afterwards the destination holds what
+  // `oracle` (a SELECT over the source, in the destination's order of columns) gives.
+  void RunJob(const std::string& destination_schema, const std::string& insert_select,
+              const RewriteSettings& settings, const std::string& oracle);
   RewriteSettings Settings() const;
   ImportRequest MakeImport() const;
   Result<ImportSummary> Import() { return RunImport(ctx(), state(), server(), MakeImport()); }
@@ -52,6 +57,7 @@ class JobRig {
   std::vector<Task> Tasks(TaskState wanted);
   int64_t Count(TaskState wanted) { return static_cast<int64_t>(Tasks(wanted).size()); }
   RewriteOutput OutputOf(const Task& task);
+  ArtifactMeta MetaOf(const Task& task);
   std::string ErrorOf(const Task& task);
   // "<count>\t<hash>" of all rows of a table, or of a SELECT in brackets, on the server.
   std::string Sum(const std::string& from);

@@ -55,11 +55,12 @@ void StageClock::End(const Context& ctx) {
 }
 
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
-                               ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part,
-                               const Task& task, std::string owner_job, std::string owner_task,
-                               TaskScope& scope)
+                               LocalSchemaCache& cache, ObjectStore& store, RewriteJobSpec job,
+                               RewriteTaskSpec part, const Task& task, std::string owner_job,
+                               std::string owner_task, TaskScope& scope)
     : settings_(settings),
       engines_(engines),
+      cache_(cache),
       store_(store),
       job_(std::move(job)),
       part_(std::move(part)),
@@ -143,13 +144,11 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
 
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
-  DdlOptions options;
-  options.keep_ttl = true;
-  PF_ASSIGN(options.engine, ReadEngineNames(ctx, *local));
-  PF_ASSIGN(source_ddl_, NormalizeSource(job_.source_schema, options));
-  PF_ASSIGN(destination_ddl_, NormalizeDestination(job_.destination_schema, options));
-  PF_ASSIGN(const QueryOutcome version, local->Query(ctx, "SELECT version()", {}));
-  engine_version_ = version.text.substr(0, version.text.find('\n'));
+  PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
+            cache_.Get(ctx, *local, task_.job, job_));
+  source_ddl_ = schemas->source;
+  destination_ddl_ = schemas->destination;
+  engine_version_ = schemas->engine_version;
   PF_ASSIGN(LocalTables tables,
             LocalTables::Create(ctx, *local,
                                 LocalTablesRequest{.source = source_ddl_,
@@ -218,6 +217,7 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .insert_select = job_.insert_select,
       .current_database = job_.source_database,
       .plan = plan_,
+      .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0,
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = scope_.slot_path(),
@@ -290,7 +290,9 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                                      .engine = destination_ddl_.table.engine,
                                      .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
                            part_.part_name));
-  if (plan_.ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, plan_.ranges, visible_rows_));
+  std::vector<RowRange> ranges;  // as inserted: the ladder may have split the planned ones
+  for (const ChunkOutcome& chunk : inserted_.chunks) ranges.push_back(chunk.range);
+  if (ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, ranges, visible_rows_));
   if (settings_.verify != VerifyMode::kContent) return {};
   if (!produced_.empty()) PF_TRY(CheckTable(ctx, *local, tables_->destination()));
   if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)

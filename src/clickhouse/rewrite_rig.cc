@@ -86,7 +86,9 @@ std::string Ask(const Context& ctx, Engine& engine, std::string_view sql,
 
 void MustRun(const Context& ctx, Engine& engine, const std::vector<std::string>& statements) {
   for (const std::string& sql : statements) {
-    const Result<QueryOutcome> outcome = engine.Query(ctx, sql, {});
+    QueryOptions options;
+    options.idle_timeout_ms = 120'000;
+    const Result<QueryOutcome> outcome = engine.Query(ctx, sql, options);
     ASSERT_TRUE(outcome.ok()) << sql << "\n" << outcome.status().ToString();
   }
 }

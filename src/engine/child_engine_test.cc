@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -528,6 +529,7 @@ TEST(ChildEngineLife, AChildDiesWithItsParent) {
   ASSERT_EQ(read(ends[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
   ASSERT_EQ(kill(child, 0), 0);
   kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
   // Whoever adopted the child reaps it; the pipe's other end is held by the child's parent only, so
   // its path lock tells.
   const int64_t begin_ms = MonotonicMs();

@@ -9,6 +9,7 @@
 
 #include "job/failure.h"
 #include "testing/copy_world.h"
+#include "testing/faulty_store.h"
 #include "testing/hooked_job_store.h"
 
 namespace partforge {
@@ -120,6 +121,31 @@ TEST(Worker, AnyReplyOfTheJobStoreMayBeLost) {
     ASSERT_EQ(world.TableLines(), world.SourceLines()) << "after a lost reply of " << lost;
     ASSERT_EQ(world.CountOf(TaskState::kImported), 2) << "after a lost reply of " << lost;
     if (lost.empty()) break;
+  }
+}
+
+TEST(Worker, AnyRequestToTheObjectStoreMayFail) {
+  using testing::StoreFault;
+  for (const StoreFault fault : {StoreFault::kRefused, StoreFault::kLostReply, StoreFault::kCut}) {
+    for (int64_t nth = 1;; ++nth) {
+      CopyWorld world;
+      testing::FaultyStore store(world.store);
+      testing::CopyExecutor executor(store);
+      testing::CopyBatchExecutor batch_executor(store);
+      testing::CopyCommitter committer(store);
+      world.kind.executor = &executor;
+      world.kind.batch_executor = &batch_executor;
+      world.kind.committer = &committer;
+      world.Register();
+      world.MakeJob(4, {.lines_per_task = 2, .compaction = CopyRequest::Compaction::kYes});
+      store.FailAt(nth, fault);
+      const auto worker = OpenWorker(world, StepOptions("w"));
+      StepUntilQuiet(world, *worker);
+      ASSERT_EQ(world.TableLines(), world.SourceLines())
+          << "request " << nth << ", fault " << static_cast<int>(fault);
+      ASSERT_EQ(world.CountOf(TaskState::kFailed), 0) << "request " << nth;
+      if (!store.has_fired()) break;
+    }
   }
 }
 
