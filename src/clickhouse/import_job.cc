@@ -229,7 +229,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                          const ImportTarget& target) {
   PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
-  PF_ASSIGN(const Fingerprint live, ComputeFingerprint(ctx, engine, target.create_sql));
+  PF_ASSIGN(const Fingerprint live, FingerprintOfTable(ctx, engine, target.create_sql));
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
   PF_ASSIGN(const CreateTable written, ParseCreateTable(job.destination_schema));
   PF_ASSIGN(const CreateTable present, ParseCreateTable(target.create_sql));

@@ -150,11 +150,12 @@ Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
     PF_TRY(tables.Run(ctx, fmt::format("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic",
                                        QuoteIdentifier(table.database))));
   }
-  PF_TRY(tables.Run(ctx, tables.request_.source.sql));
+  const QueryOptions lenient{.settings = LenientCreateSettings()};
+  PF_TRY(engine.Query(ctx, tables.request_.source.sql, lenient));
   PF_TRY(tables.StopMergesOf(ctx, tables.source(), true));
   PF_TRY(tables.Run(
       ctx, fmt::format("ALTER TABLE {} MODIFY SETTING {}", Sql(tables.source()), kNoMerges)));
-  PF_TRY(tables.Run(ctx, tables.request_.destination.sql));
+  PF_TRY(engine.Query(ctx, tables.request_.destination.sql, lenient));
   PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl == TtlPolicy::kKeep));
   // Vertical merges always: several times cheaper than horizontal ones (performance §1). The
   // settings live in the local table only, not in the parts.

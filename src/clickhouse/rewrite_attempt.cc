@@ -55,11 +55,12 @@ void StageClock::End(const Context& ctx) {
 }
 
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
-                               ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part,
-                               const Task& task, std::string owner_job, std::string owner_task,
-                               TaskScope& scope)
+                               LocalSchemaCache& cache, ObjectStore& store, RewriteJobSpec job,
+                               RewriteTaskSpec part, const Task& task, std::string owner_job,
+                               std::string owner_task, TaskScope& scope)
     : settings_(settings),
       engines_(engines),
+      cache_(cache),
       store_(store),
       job_(std::move(job)),
       part_(std::move(part)),
@@ -143,13 +144,11 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
 
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
-  DdlOptions options;
-  options.keep_ttl = true;
-  PF_ASSIGN(options.engine, ReadEngineNames(ctx, *local));
-  PF_ASSIGN(source_ddl_, NormalizeSource(job_.source_schema, options));
-  PF_ASSIGN(destination_ddl_, NormalizeDestination(job_.destination_schema, options));
-  PF_ASSIGN(const QueryOutcome version, local->Query(ctx, "SELECT version()", {}));
-  engine_version_ = version.text.substr(0, version.text.find('\n'));
+  PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
+            cache_.Get(ctx, *local, task_.job, job_));
+  source_ddl_ = schemas->source;
+  destination_ddl_ = schemas->destination;
+  engine_version_ = schemas->engine_version;
   PF_ASSIGN(LocalTables tables,
             LocalTables::Create(ctx, *local,
                                 LocalTablesRequest{.source = source_ddl_,
@@ -164,6 +163,15 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
             CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
                              source_ddl_.table.name.ToString()));
+  // A default that the local table had to lose would read as another value here.
+  for (const std::string& column : source_ddl_.columns_without_default) {
+    if (std::find(absent.begin(), absent.end(), column) == absent.end()) continue;
+    return Status(Code::kCorruption,
+                  fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
+                              "unknown here",
+                              column))
+        .Explain(2147, part_.part_name, "provide the function with --udf-path");
+  }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",
                  {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});

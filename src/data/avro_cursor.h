@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,7 +44,19 @@ class AvroCursor {
 
   uint64_t Varint() {
     if (at_ < end_ && *at_ < 0x80) return *at_++;  // most are short
-    return LongVarint();
+    if (end_ - at_ < 8) return LongVarint();
+    // Up to eight bytes at once: cut behind the first byte without the high bit, then close the
+    // gaps.
+    uint64_t word = 0;
+    std::memcpy(&word, at_, sizeof word);
+    const uint64_t stops = ~word & 0x8080808080808080u;
+    if (stops == 0) return LongVarint();
+    const int bits = std::countr_zero(stops) + 1;  // 8 for each byte taken
+    at_ += bits / 8;
+    word &= ~uint64_t{0} >> (64 - bits) & 0x7f7f7f7f7f7f7f7fu;
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
   }
   int64_t Long() {
     const uint64_t raw = Varint();
@@ -117,6 +130,8 @@ class AvroCursor {
     return value;
   }
   uint64_t LongVarint();
+  void SkipVarints(int64_t count);
+  void SkipItems(const AvroType& item, bool is_map, int64_t count);
 
   const uint8_t* at_;
   const uint8_t* begin_;

@@ -156,7 +156,7 @@ Result<std::optional<AvroBlock>> AvroFileReader::NextBlock(const Context& ctx) {
   } else {
     raw_.clear();
     const std::string what = fmt::format("block at {} of {}", offset_, file_name_);
-    PF_TRY(DecompressBlock(header_.codec, stored, limits, what, raw_));
+    PF_TRY(decompressor_.Decompress(header_.codec, stored, limits, what, raw_));
     block.bytes = std::as_bytes(std::span(raw_));
   }
   const AvroType& root = header_.schema.root();

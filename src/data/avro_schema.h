@@ -59,6 +59,10 @@ struct AvroType {
   int64_t size_bytes_min = 0;  // fewest bytes a datum takes
   int64_t step_count = 1;      // nodes of the type written out, arrays counted once
   int64_t empty_count = 0;     // of those, how many take no byte
+  // What passing over a datum takes, when that is always the same: so many variable-length integers
+  // and nothing else, or so many bytes. -1: neither.
+  int64_t varint_count = -1;
+  int64_t exact_bytes = -1;
 
   // The other branch of a union of null and one type; null when it is no such union.
   const AvroType* OptionalOf() const;

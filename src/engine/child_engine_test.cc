@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -180,6 +181,39 @@ TEST_F(ChildEngineTest, AnInsertWhoseRowsFailWritesNothing) {
             60);
   EXPECT_EQ(Ask("SELECT count() FROM default.half"), "0\n");
   Ask("DROP TABLE default.half SYNC");
+}
+
+TEST_F(ChildEngineTest, AnInsertThatFailsEarlyDoesNotWaitForAllRows) {
+  Ask("CREATE TABLE default.early (a UInt64) ENGINE = MergeTree ORDER BY a");
+  class Endless final : public RowStream {
+   public:
+    explicit Endless(std::string block) : block_(std::move(block)) {}
+    Result<std::optional<std::string>> NextBlock(const Context&) override {
+      if (++blocks_ > 100'000)
+        return std::optional<std::string>();  // 13 GB: must never come so far
+      return std::optional<std::string>(block_);
+    }
+    int64_t blocks_ = 0;
+
+   private:
+    const std::string block_;
+  };
+  std::string good, bad;
+  for (int i = 0; i < 16'384; ++i) good += "1234567\n";
+  bad = good + "not a number\n";
+  Endless to_nowhere(good);
+  EXPECT_EQ(
+      ClickHouseNumber(
+          engine().Insert(ctx(), "INSERT INTO default.nope FORMAT TSV", to_nowhere, {}).status()),
+      60);
+  EXPECT_LT(to_nowhere.blocks_, 1'000);
+  Endless broken(bad);
+  const auto outcome = engine().Insert(ctx(), "INSERT INTO default.early FORMAT TSV", broken, {});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(FailureClassOf(outcome.status()), FailureClass::kData) << outcome.status().ToString();
+  EXPECT_LT(broken.blocks_, 10'000);
+  EXPECT_EQ(Ask("SELECT 1"), "1\n") << "and the next statement finds a working connection";
+  Ask("DROP TABLE default.early SYNC");
 }
 
 TEST_F(ChildEngineTest, AnErrorAfterTheFirstRowsIsAnError) {
@@ -495,6 +529,7 @@ TEST(ChildEngineLife, AChildDiesWithItsParent) {
   ASSERT_EQ(read(ends[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
   ASSERT_EQ(kill(child, 0), 0);
   kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
   // Whoever adopted the child reaps it; the pipe's other end is held by the child's parent only, so
   // its path lock tells.
   const int64_t begin_ms = MonotonicMs();

@@ -87,6 +87,12 @@ struct RunningEngine {
   std::unique_ptr<HttpServer> server;
 };
 
+// Our own key, else what the configuration's users file asks.
+EngineCredentials CredentialsOf(const EngineServerOptions& options, const EngineSetup& setup) {
+  if (!options.access_key.empty()) return {.password = options.access_key};
+  return {.password = setup.password, .password_sha256 = setup.password_sha256};
+}
+
 Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   RunningEngine engine;
   PF_TRY(MakeDirectories(options.data_path));
@@ -99,12 +105,11 @@ Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, setup.arguments));
   PF_TRY(engine.keep->Run(kQueryLog, "TabSeparated", {}));
   PF_TRY(engine.keep->Run(kPartLog, "TabSeparated", {}));
-  engine.handler = std::make_unique<QueryHandler>(QueryHandler::Options{
-      .library = engine.library,
-      .connection_arguments = setup.arguments,
-      .access_key = options.access_key.empty() ? setup.password : options.access_key,
-      .access_key_sha256 = options.access_key.empty() ? setup.password_sha256 : "",
-      .allows_external_reads = options.allows_external_reads});
+  engine.handler = std::make_unique<QueryHandler>(
+      QueryHandler::Options{.library = engine.library,
+                            .connection_arguments = setup.arguments,
+                            .credentials = CredentialsOf(options, setup),
+                            .allows_external_reads = options.allows_external_reads});
   PF_ASSIGN(engine.server,
             HttpServer::Start({.host = options.host,
                                .port = options.port,

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/http_server.h"
-#include "base/log.h"
 #include "engine/chdb.h"
+#include "engine/query_request.h"
 
 namespace partforge {
 
@@ -24,10 +24,7 @@ class QueryHandler {
   struct Options {
     std::shared_ptr<const ChdbLibrary> library = {};
     std::vector<std::string> connection_arguments = {};
-    // What requests must bring as password (header X-ClickHouse-Key, basic authorization or URL);
-    // both empty = anybody.
-    Secret access_key = {};
-    std::string access_key_sha256 = {};  // or its digest in lower-case hex
+    EngineCredentials credentials = {};
     bool allows_external_reads = false;
   };
   explicit QueryHandler(Options options);

@@ -49,7 +49,7 @@ Status WriteServerConfig(const ServerCommand& command) {
   const std::string users =
       "<clickhouse><profiles><default></default></profiles><quotas><default></default></quotas>\n"
       "<users><default><password>" +
-      EscapeXml(command.password) +
+      EscapeConfigXml(command.password) +
       "</password>\n"
       "<networks><ip>127.0.0.1</ip><ip>::1</ip></networks><profile>default</"
       "profile><quota>default</quota>\n"

@@ -31,7 +31,8 @@ Status CheckSameTask(SqlSession& session, const JobId& job, const Task& task) {
             session.Run(statements::kOneTask, {{"job", job}, {"task", task.id}}));
   if (rows.empty()) {
     return Status(Code::kConflict,
-                  fmt::format("add task {}: job takes no more tasks: {}", task.id, job));
+                  fmt::format("add task {}: job takes no more tasks: {}", task.id, job))
+        .Explain(6006, job, "the job was sealed with another set of parts: use another --job-id");
   }
   PF_ASSIGN(const Task found, ReadTask(rows.row(0)));
   const bool is_same = found.size_bytes == task.size_bytes && found.kind == task.kind &&
@@ -107,7 +108,8 @@ Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
                                              {"open_ttl_ms", 0},
                                              {"payload", job.spec}});
     if (!made.ok() && made.status().code() == Code::kAlreadyExists) {
-      return Status(Code::kConflict, fmt::format("create job: the id has another key: {}", id));
+      return Status(Code::kConflict, fmt::format("create job: the id has another key: {}", id))
+          .Explain(6006, id, "use another --job-id");
     }
     PF_TRY(made);
     if (made->changed() == 0) {
@@ -117,7 +119,9 @@ Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
       if (found.row(0).Text(1) == hash) return found.row(0).String(0);
       return Status(Code::kConflict,
                     fmt::format("create job: the key belongs to job {} with another request: {}",
-                                found.row(0).Text(0), key));
+                                found.row(0).Text(0), key))
+          .Explain(6006, key,
+                   "use another --job-id, or the SQL, table, bucket and prefix of that job");
     }
     SqlJournal journal(session, id, kOperator);
     PF_TRY(journal.Note({.event = "job_created", .to = "OPEN"}));
@@ -131,7 +135,7 @@ Status SqlJobStore::AddTasks(const Context& ctx, const JobId& job, std::span<con
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     // Shared, so that uploaders do not wait for each other, but Seal counts no half-added tasks.
     PF_ASSIGN(const SqlRows found, session.Run(statements::kJobForShare, {{"job", job}}));
-    if (found.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (found.empty()) return NoSuchJob(job);
     SqlJournal journal(session, job, kOperator);
     PF_TRY(AddTasksIn(session, journal, job, tasks));
     return journal.Close();
@@ -141,7 +145,7 @@ Status SqlJobStore::AddTasks(const Context& ctx, const JobId& job, std::span<con
 Status SqlJobStore::Seal(const Context& ctx, const JobId& job, int64_t tasks) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     PF_ASSIGN(const SqlRows sealed,
               session.Run(statements::kSeal, {{"job", job}, {"expected", tasks}}));
     if (sealed.changed() == 1) {
@@ -158,7 +162,8 @@ Status SqlJobStore::Seal(const Context& ctx, const JobId& job, int64_t tasks) {
                   view.state == "OPEN"
                       ? fmt::format("seal job {}: it does not have this many tasks: {}", job, tasks)
                       : fmt::format("seal job {} with {} tasks: it is {} with {}", job, tasks,
-                                    view.state, view.tasks_expected));
+                                    view.state, view.tasks_expected))
+        .Explain(6006, job, "use another --job-id: this one was uploaded from another freeze");
   });
 }
 
@@ -166,7 +171,7 @@ Status SqlJobStore::SetPaused(const Context& ctx, const JobId& job, bool is_paus
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows rows,
               session.Run(statements::kPause, {{"job", job}, {"paused", is_paused ? 1 : 0}}));
-    if (rows.changed() == 0) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (rows.changed() == 0) return NoSuchJob(job);
     SqlJournal journal(session, job, kOperator);
     return journal.Note({.event = is_paused ? "job_paused" : "job_resumed"});
   });
@@ -175,7 +180,7 @@ Status SqlJobStore::SetPaused(const Context& ctx, const JobId& job, bool is_paus
 Status SqlJobStore::AbortJob(const Context& ctx, const JobId& job) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     const std::string before = locked.row(0).String(0);
     if (before == "ABORTED") return {};
     PF_ASSIGN(const SqlRows aborting, session.Run(statements::kAbortJob, {{"job", job}}));

@@ -118,7 +118,7 @@ Status SqlJobStore::ChangeTasks(const Context& ctx, const JobId& job,
                                 OpenWork open_work) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     return Change(session, job, edits, deleted, open_work);
   });
 }
@@ -140,7 +140,7 @@ Result<int64_t> SqlJobStore::RepairCounters(const Context& ctx, const JobId& job
   return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
     // Keeps a second repair away; what moves tasks meanwhile is added to the same counters.
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     PF_ASSIGN(const SqlRows rows, session.Run(statements::kRepairCounters, {{"job", job}}));
     return rows.changed();
   });
@@ -150,7 +150,7 @@ Result<int64_t> SqlJobStore::DeleteJob(const Context& ctx, const JobId& job,
                                        const std::function<Status()>& delete_objects) {
   return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     PF_ASSIGN(const SqlRows copies, session.Run(statements::kIsCopied, {{"job", job}}));
     if (!copies.empty()) {
       return Status(Code::kRefused,

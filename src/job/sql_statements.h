@@ -184,7 +184,8 @@ inline constexpr SqlStatement kIsTaskCopied = {"is_task_copied", R"sql(
 SELECT job_id FROM tasks WHERE source_job_id = :job AND source_job_id <> '' AND source_task_id = :task AND job_id <> :job LIMIT 1)sql"};
 inline constexpr SqlStatement kDeleteTaskAttempts = {
     "delete_task_attempts", "DELETE FROM attempts WHERE job_id = :job AND task_id = :task"};
-inline constexpr SqlStatement kDeleteTask = {"delete_task", "DELETE FROM tasks WHERE job_id = :job AND task_id = :task"};
+inline constexpr SqlStatement kDeleteTask = {
+    "delete_task", "DELETE FROM tasks WHERE job_id = :job AND task_id = :task"};
 // One statement, so one snapshot: the difference stays right while others count on.
 inline constexpr SqlStatement kRepairCounters = {"repair_counters", R"sql(
 INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
@@ -249,6 +250,13 @@ inline constexpr SqlStatement kAbortAttempts = {"abort_attempts", R"sql(
 UPDATE attempts SET state = 'FINISHED' WHERE state = 'CHOSEN' AND (job_id, task_id) IN (SELECT job_id, task_id FROM tasks WHERE commit_id = :commit))sql"};
 inline constexpr SqlStatement kAbortTasks = {"abort_tasks", R"sql(
 UPDATE tasks SET state = :to, commit_id = '', failure_class = :failure_class, failure_code = :failure_code, updated_at = pf_now() WHERE commit_id = :commit AND state = 'IMPORTING')sql"};
+// Why an import failed, kept with the task; only of commits that failed.
+inline constexpr SqlStatement kAbortedTasks = {
+    "aborted_tasks",
+    "SELECT task_id, payload FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING'"};
+inline constexpr SqlStatement kAbortedPayload = {
+    "aborted_payload",
+    "UPDATE tasks SET payload = :payload WHERE job_id = :job AND task_id = :task"};
 // What published_tasks and abort_tasks are about to move; stable, because `own` holds the commit.
 inline constexpr SqlStatement kSumImporting = {"sum_importing", R"sql(
 SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(sum(parts_out), 0), coalesce(sum(rows_out), 0) FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING')sql"};

@@ -101,7 +101,7 @@ void MemoryJobStore::Move(TaskRow& row, TaskState to, std::string_view event) {
 
 uint64_t MemoryJobStore::DrawSerial(const Context& ctx) {
   while (true) {
-    const uint64_t serial = RandomBelow(ctx.random, uint64_t{1} << 42);
+    const uint64_t serial = 1 + RandomBelow(ctx.random, (uint64_t{1} << 42) - 1);
     if (state_.serials.insert(serial).second) return serial;
   }
 }
@@ -191,7 +191,7 @@ Task MemoryJobStore::Grant(const Context& ctx, TaskRow& row, TaskState to,
   granted.view.epoch = row.task.epoch;
   granted.view.state = "OPEN";
   granted.view.opened_at_ms = NowMs();
-  DrawSerial(ctx);  // one number a grant, as in the real store
+  granted.serial = DrawSerial(ctx);
   row.attempts[row.task.epoch] = granted;
   Move(row, to, "claimed");
   return row.task;
@@ -219,18 +219,20 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       return a->task.created_at_ms < b->task.created_at_ms;
     });
     std::vector<Lease> leases;
+    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     for (TaskRow* row : wanted) {
       if (std::ssize(leases) >= request.tasks_max) break;
       // One job a claim, as the real store does.
       if (!leases.empty() && leases.front().tasks.front().job != row->task.job) continue;
       AttemptRow attempt;
-      attempt.token = RandomHex(ctx.random, 16);
+      attempt.token = token;
       attempt.view.owner = request.worker;
       attempt.view.lease_until_ms = NowMs() + request.lease_ms;
       Lease lease;
       lease.owner = request.worker;
       lease.token = attempt.token;
       lease.tasks.push_back(Grant(ctx, *row, TaskState::kInProgress, attempt));
+      lease.serial = row->attempts.rbegin()->second.serial;
       leases.push_back(std::move(lease));
     }
     return leases;
@@ -250,6 +252,7 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimNamed(const Context& ctx,
       lease.token = attempt.token;
       lease.tasks.push_back(row->task);
       lease.tasks.front().epoch = epoch;
+      lease.serial = attempt.serial;
       return std::optional(lease);
     }
     const TaskState state = row->task.state;
@@ -272,6 +275,7 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimNamed(const Context& ctx,
     attempt.view.lease_until_ms = NowMs() + claim.lease_ms;
     const TaskState to = state == TaskState::kReady ? TaskState::kInProgress : state;
     lease.tasks.push_back(Grant(ctx, *row, to, attempt));
+    lease.serial = row->attempts.rbegin()->second.serial;
     return std::optional(lease);
   });
 }
@@ -343,6 +347,7 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimBatch(const Context& ctx,
       row->output_id = lease.output;
       row->task.finalize_at_ms = 0;
       lease.tasks.push_back(Grant(ctx, *row, TaskState::kCompacting, attempt));
+      if (lease.tasks.size() == 1) lease.serial = row->attempts.rbegin()->second.serial;
     }
     return std::optional(lease);
   });

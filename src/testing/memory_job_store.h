@@ -85,6 +85,7 @@ class MemoryJobStore final : public JobStore {
   struct AttemptRow {
     AttemptView view;
     std::string token;
+    uint64_t serial = 0;
     TaskResult result;
   };
   struct TaskRow {

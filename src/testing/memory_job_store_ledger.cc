@@ -280,6 +280,11 @@ Status MemoryJobStore::Abort(CommitRow& row, const Json& evidence) {
     if (is_failed) task.task.failure_class = doc.at("failure_class").get<std::string>();
     if (is_failed && doc.contains("failure_code"))
       task.task.failure_code = doc.at("failure_code").get<int64_t>();
+    if (is_failed && doc.contains("error")) {
+      PF_ASSIGN(JsonDoc payload, ParseJson(task.task.payload));
+      payload["error"] = doc.at("error");
+      task.task.payload = DumpJson(payload);
+    }
     Move(task, is_failed ? TaskState::kFailed : TaskState::kFinished, "aborted");
     task.task.commit.clear();
   }

@@ -368,6 +368,7 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
     changed.push_back(again);
   }
   PF_TRY(scope.Rebind(ctx, DumpPlan(plan), changed));
+  PF_FAULT(ctx, "sim.turned_forward");
   return aside;
 }
 

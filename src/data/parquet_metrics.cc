@@ -1,0 +1,130 @@
+#include "data/parquet_metrics.h"
+
+#include <fmt/format.h>
+
+namespace partforge::data {
+namespace {
+
+using namespace parquet_field;  // NOLINT: names of parquet.thrift
+
+std::optional<std::string> BytesField(const ThriftValue& record, int16_t id) {
+  const ThriftValue* field = record.Find(id);
+  if (field == nullptr || field->type() != ThriftType::kBinary) return std::nullopt;
+  return field->AsBinary();
+}
+
+bool IsTrue(const ThriftValue& record, int16_t id, bool fallback) {
+  const ThriftValue* field = record.Find(id);
+  if (field == nullptr || field->type() != ThriftType::kBool) return fallback;
+  return field->AsBool();
+}
+
+// The deprecated fields min and max were compared as signed; right for signed numbers only.
+bool DeprecatedOrderIsRight(const LeafColumn& column) {
+  if (column.is_unsigned) return false;
+  switch (column.type) {
+    case ParquetType::kBoolean:
+    case ParquetType::kInt32:
+    case ParquetType::kInt64:
+    case ParquetType::kFloat:
+    case ParquetType::kDouble:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::optional<Bound> BoundOf(const LeafColumn& column, const ThriftValue& statistics,
+                             bool has_column_orders, int16_t value_id, int16_t exact_id,
+                             int16_t deprecated_id) {
+  // Without column orders the order behind min_value and max_value is not defined.
+  const bool order_is_known = has_column_orders || DeprecatedOrderIsRight(column);
+  auto bytes = order_is_known ? BytesField(statistics, value_id) : std::nullopt;
+  // Writers that cut long values did so long before they could say it.
+  const bool may_be_cut =
+      column.type == ParquetType::kByteArray || column.type == ParquetType::kFixed;
+  const bool is_exact = IsTrue(statistics, exact_id, !may_be_cut);
+  if (!bytes && DeprecatedOrderIsRight(column)) bytes = BytesField(statistics, deprecated_id);
+  if (!bytes) return std::nullopt;
+  auto value = ScalarOfPlain(column, *bytes);
+  if (!value) return std::nullopt;
+  return Bound{.value = std::move(*value), .is_exact = is_exact};
+}
+
+ColumnMetrics EmptyMetrics(const LeafColumn& column) {
+  ColumnMetrics metrics;
+  metrics.field_id = column.field_id;
+  metrics.path = column.dotted_path;
+  metrics.is_repeated = column.max_repetition_level > 0;
+  return metrics;
+}
+
+}  // namespace
+
+Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue& chunk,
+                                     bool has_column_orders, std::string_view file_name) {
+  PF_ASSIGN(const ChunkView view, ViewChunk(chunk, file_name));
+  ColumnMetrics metrics = EmptyMetrics(column);
+  metrics.compressed_bytes = view.bytes.length;
+  metrics.value_count = view.num_values;
+  const ThriftValue* statistics =
+      chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  if (statistics == nullptr || statistics->type() != ThriftType::kStruct) {
+    if (column.max_definition_level == 0) metrics.null_count = 0;
+    return metrics;
+  }
+  PF_ASSIGN(const int64_t nulls, IntOr(*statistics, statistics::kNullCount,
+                                       column.max_definition_level == 0 ? 0 : -1, file_name));
+  if (nulls >= 0 && nulls <= view.num_values) metrics.null_count = nulls;
+  if (metrics.is_repeated) return metrics;
+  metrics.lower = CleanLower(BoundOf(column, *statistics, has_column_orders, statistics::kMinValue,
+                                     statistics::kIsMinValueExact, statistics::kMin));
+  metrics.upper = CleanUpper(BoundOf(column, *statistics, has_column_orders, statistics::kMaxValue,
+                                     statistics::kIsMaxValueExact, statistics::kMax));
+  return metrics;
+}
+
+Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int> row_groups,
+                                    const NanCounts* nan_counts, std::string_view file_name) {
+  PF_ASSIGN(const auto* schema,
+            RequireList(tree, file_metadata::kSchema, ThriftType::kStruct, file_name));
+  PF_ASSIGN(const std::vector<LeafColumn> columns, LeafColumns(*schema, file_name));
+  PF_ASSIGN(const auto* groups,
+            RequireList(tree, file_metadata::kRowGroups, ThriftType::kStruct, file_name));
+  std::vector<int> chosen(row_groups.begin(), row_groups.end());
+  if (chosen.empty()) {
+    for (size_t i = 0; i < groups->size(); ++i) chosen.push_back(static_cast<int>(i));
+  }
+  const bool has_column_orders = tree.Find(file_metadata::kColumnOrders) != nullptr;
+  FileMetrics total;
+  for (size_t n = 0; n < chosen.size(); ++n) {
+    const ThriftValue& group = (*groups)[static_cast<size_t>(chosen[n])];
+    PF_ASSIGN(const auto* chunks,
+              RequireList(group, row_group::kColumns, ThriftType::kStruct, file_name));
+    FileMetrics one;
+    PF_ASSIGN(one.row_count, RequireInt(group, row_group::kNumRows, file_name));
+    for (size_t i = 0; i < columns.size(); ++i) {
+      PF_ASSIGN(auto metrics,
+                MetricsOfChunk(columns[i], (*chunks)[i], has_column_orders, file_name));
+      if (nan_counts != nullptr) {
+        metrics.nan_count = (*nan_counts)[static_cast<size_t>(chosen[n])][i];
+      }
+      one.columns.push_back(std::move(metrics));
+    }
+    if (n == 0) {
+      total = std::move(one);
+    } else {
+      PF_TRY(MergeMetrics(total, one));
+    }
+  }
+  if (chosen.empty()) {
+    for (const LeafColumn& column : columns) {
+      ColumnMetrics none = EmptyMetrics(column);
+      none.compressed_bytes = none.value_count = none.null_count = 0;
+      total.columns.push_back(std::move(none));
+    }
+  }
+  return total;
+}
+
+}  // namespace partforge::data

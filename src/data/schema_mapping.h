@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "data/arrow_edge.h"
+#include "data/field_ref.h"
+
+namespace arrow {
+class Field;
+class RecordBatch;
+class Scalar;
+class Schema;
+}  // namespace arrow
+
+namespace partforge::data {
+
+// Key of the field metadata that holds a column's id, as Arrow's Parquet reader sets it. All our
+// sources and sinks use it, whatever the format.
+inline constexpr const char* kFieldIdKey = "PARQUET:field_id";
+// The id in a field's metadata, or -1.
+int32_t FieldIdOf(const arrow::Field& field);
+// The same field with the id in its metadata.
+std::shared_ptr<arrow::Field> WithFieldId(const std::shared_ptr<arrow::Field>& field, int32_t id);
+
+// A value for a top-level column that the file lacks: a partition value or a default.
+struct FillIn {
+  std::string column;  // name in the wanted schema
+  std::shared_ptr<arrow::Scalar> value;
+};
+
+// The id of a column of a file that has no ids (Iceberg, "Column Projection": name mapping).
+struct NameId {
+  std::string path;  // dotted, as in the file's own schema
+  int32_t id = -1;
+};
+
+struct MappingOptions {
+  MatchBy match = MatchBy::kFieldId;
+  std::vector<FillIn> fill_ins = {};
+  std::vector<NameId> name_ids = {};  // consulted when the file has no id at all
+};
+
+// How batches of a file become batches of the schema wanted: columns and inner fields are found by
+// id or name, taken, promoted or filled in. Immutable.
+class SchemaMapping {
+ public:
+  // kRefused when ids are asked for and the file has none; kInvalidArgument for a required column
+  // that the file lacks and nothing fills in, and for a type that does not promote to the wanted
+  // one: int to long, float to double, decimals to more digits, date to timestamp, finer or coarser
+  // time units, dictionaries, binary to string and other layouts of the same values.
+  static Result<SchemaMapping> Make(const std::shared_ptr<arrow::Schema>& file,
+                                    const std::shared_ptr<arrow::Schema>& wanted,
+                                    const MappingOptions& options, std::string file_name);
+
+  const std::shared_ptr<arrow::Schema>& wanted() const { return wanted_; }
+  // Leaf columns of the file to read, ascending; counted depth first as Parquet does. A struct of
+  // which only absent fields are wanted is read by its first leaf, for the sake of its nulls.
+  const std::vector<int>& leaves() const { return leaves_; }
+  // Leaf of the file for a flat top-level column wanted, when it is read without a change that
+  // could disturb the order of its values; none otherwise. For pruning.
+  std::optional<int> LeafOf(const FieldRef& column) const;
+
+  // `batch` has the columns of leaves() only, in file order; `first_row` is for messages. A value
+  // that does not fit, or a null in a required column, is kCorruption with file, column and row.
+  Result<std::shared_ptr<arrow::RecordBatch>> Apply(const arrow::RecordBatch& batch,
+                                                    int64_t first_row, ArrowMemory& memory) const;
+
+ private:
+  struct Node;
+  class Builder;
+  class Applier;
+  SchemaMapping() = default;
+
+  std::shared_ptr<arrow::Schema> wanted_;
+  std::string file_name_;
+  std::vector<int> leaves_;
+  std::shared_ptr<const std::vector<Node>> columns_;
+};
+
+// How many leaf columns a field has, counted as Parquet does.
+int LeafCount(const arrow::Field& field);
+
+}  // namespace partforge::data
