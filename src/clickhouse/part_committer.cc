@@ -12,8 +12,8 @@
 #include "base/parallel_for.h"
 #include "clickhouse/artifact_fetch.h"
 #include "clickhouse/piece_evidence.h"
-#include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
+#include "clickhouse/staged_check.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 
@@ -136,7 +136,13 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
   PF_TRY(ParallelFor(ctx, static_cast<int64_t>(pieces.size()), settings_.files_in_parallel,
                      stage_one));
   if (!pieces.empty()) {
-    if (settings_.checks_table) PF_TRY(CheckStagedTable(ctx, pieces));
+    // Once one part is attached an artifact can only be completed: so the server is asked about all
+    // of them first. An artifact of one part is simply attached, and taken back when it is refused.
+    if (settings_.checks_table || pieces.size() > 1) {
+      PF_TRY(CheckStagedPieces(
+          ctx, engine_, target_, pieces, fenced.serial,
+          settings_.checks_table ? StagedCheck::kCheckTable : StagedCheck::kAttach));
+    }
     PF_TRY(SyncDirectory(target_.detached()));
   }
   PF_FAULT(ctx, "clickhouse.pieces_staged");
@@ -174,58 +180,6 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
   return {};
 }
 
-// Hard links of the staged directories in a scratch table on the same disk, CHECK TABLE, drop
-// (clickhouse-parts §11.4).
-Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces) {
-  const TableName scratch{target_.table.database, target_.table.table + "__partforge_check"};
-  const std::string scratch_sql = QuoteTable(scratch.database, scratch.table);
-  PF_TRY(engine_.Query(ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", scratch_sql), {}));
-  PF_ASSIGN(CreateTable create, ParseCreateTable(target_.create_sql));
-  create.name = scratch;
-  create.uuid.clear();
-  create.cluster.clear();
-  // On the same disk as the target, since the files are linked there.
-  std::vector<EngineSetting> placement;
-  for (const EngineSetting& setting : create.settings) {
-    if (setting.name == "storage_policy" || setting.name == "disk") placement.push_back(setting);
-  }
-  PF_ASSIGN(LocalDdl ddl, NormalizeDestination(create.ToSql(), DdlOptions{}));
-  for (EngineSetting& setting : placement) ddl.table.settings.push_back(std::move(setting));
-  PF_TRY(engine_.Query(ctx, ddl.table.ToSql(), {}));
-  const auto run = [&]() -> Status {
-    PF_TRY(engine_.Query(ctx, fmt::format("SYSTEM STOP MERGES {}", scratch_sql), {}));
-    PF_ASSIGN(const ImportTarget check, ReadImportTarget(ctx, engine_, scratch));
-    for (const Piece& piece : pieces) {
-      const std::filesystem::path from = target_.detached() / ("pftmp_" + piece.token),
-                                  to = check.detached() / piece.token;
-      PF_ASSIGN(const std::vector<FileEntry> entries, ListTree(from));
-      PF_TRY(MakeDirectories(to, 0750));
-      for (const FileEntry& entry : entries) {
-        std::error_code error;
-        if (entry.is_directory) {
-          std::filesystem::create_directory(to / entry.relative_path, error);
-        } else {
-          std::filesystem::create_hard_link(from / entry.relative_path, to / entry.relative_path,
-                                            error);
-        }
-        if (error) return ErrnoStatus(error.value(), "link " + entry.relative_path);
-      }
-      PF_TRY(GiveToOwner(to, target_.owner_uid, target_.owner_gid));
-      PF_TRY(engine_.Query(
-          ctx, fmt::format("ALTER TABLE {} ATTACH PART {}", scratch_sql, QuoteString(piece.token)),
-          {}));
-    }
-    return CheckTable(ctx, engine_, scratch);
-  };
-  const Status status = run();
-  Context unstopped = ctx;
-  unstopped.stop = {};
-  const auto dropped =
-      engine_.Query(unstopped, fmt::format("DROP TABLE IF EXISTS {} SYNC", scratch_sql), {});
-  if (!dropped.ok()) Ignore(ctx, dropped.status(), "the next check drops the scratch table first");
-  return status;
-}
-
 // Removes what was staged under any serial of this commit. Nothing of it is bound any more: the
 // commit is PUBLISHED or ABORTED.
 Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
@@ -255,6 +209,13 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     }
     if (error) return ErrnoStatus(error.value(), "list " + target_.detached().string());
     for (const std::filesystem::path& directory : litter) PF_TRY(RemoveTree(directory));
+    PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
+    if (settings_.checks_table || pieces.size() > 1) {
+      for (const uint64_t serial : serials) {
+        Ignore(ctx, DropStagedCheck(ctx, engine_, target_, serial),
+               "an empty scratch table stays; its name says whose it is");
+      }
+    }
   }
   for (const Thing& thing : mine) {
     Thing gone = thing;

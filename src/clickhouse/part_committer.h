@@ -21,7 +21,7 @@ struct ImportSettings {
   int64_t throttle_parts = 150;  // pause while a partition has more active parts; 0 = never
   int64_t old_statement_ms_max = 600'000;  // waiting for statements of older epochs
   bool checks_table = false;               // --verify-import=check-table
-  std::string work_dir;                    // scratch of check-table; empty = inside detached/
+  std::string work_dir;  // accepted; the scratch table of check-table is made by the server
 };
 
 // Publishes finished artifacts into a ClickHouse table by the TOKEN protocol (exactly-once §6.1,
@@ -58,7 +58,6 @@ class PartCommitter final : public Committer {
                         CommitScope& scope);
   Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
                     Piece& piece);
-  Status CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces);
   Status ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece, CommitScope& scope);
   Status Place(const Context& ctx, const Piece& piece, const std::string& name);
   Result<bool> AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,

@@ -159,7 +159,8 @@ TEST(Retract, APieceRefusedAfterAnotherWasAttachedIsInDoubt) {
   EXPECT_EQ(job.rig.Count(TaskState::kImporting), 1);
 }
 
-TEST(Retract, AScratchTableFindsARefusedPieceBeforeAnyIsAttached) {
+// check: PF-57
+TEST(Retract, ARefusedSecondPieceIsFoundBeforeTheFirstIsAttached) {
   Finished job(1);
   int64_t staged = 0;
   job.rig.faults().Set("clickhouse.piece_staged", [&](int64_t) {
@@ -167,11 +168,11 @@ TEST(Retract, AScratchTableFindsARefusedPieceBeforeAnyIsAttached) {
     return Status();
   });
   ImportRequest request = job.rig.MakeImport();
-  request.settings.checks_table = true;
   request.settings.files_in_parallel = 1;
   const auto imported = RunImport(job.rig.ctx(), job.rig.state(), job.rig.server(), request);
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->failed.size(), 1u);
+  EXPECT_EQ(StatusOf(*imported).explanation().pf_number, 2149);  // exit 4
   EXPECT_EQ(job.rig.Count(TaskState::kFailed), 1);
   EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.orders_v2"), "0");
   EXPECT_EQ(job.DetachedNames(), std::set<std::string>());

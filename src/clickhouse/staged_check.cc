@@ -1,0 +1,114 @@
+#include "clickhouse/staged_check.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "clickhouse/ddl.h"
+#include "clickhouse/rewrite_check.h"
+#include "engine/sql_text.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+TableName ScratchOf(const ImportTarget& target, uint64_t serial) {
+  return TableName{target.table.database,
+                   fmt::format("{}__partforge_check_{}", target.table.table, serial)};
+}
+
+// The target's twin without replication, on the same disk.
+Result<std::string> ScratchSql(const ImportTarget& target, const TableName& scratch) {
+  if (!target.is_replicated()) {
+    return fmt::format("CREATE TABLE {} AS {}", QuoteTable(scratch.database, scratch.table),
+                       QuoteTable(target.table.database, target.table.table));
+  }
+  PF_ASSIGN(CreateTable create, ParseCreateTable(target.create_sql));
+  create.name = scratch;
+  std::vector<EngineSetting> placement;
+  for (const EngineSetting& setting : create.settings) {
+    if (setting.name == "storage_policy" || setting.name == "disk") placement.push_back(setting);
+  }
+  PF_ASSIGN(LocalDdl ddl, NormalizeDestination(create.ToSql(), DdlOptions{}));
+  for (EngineSetting& setting : placement) ddl.table.settings.push_back(std::move(setting));
+  return ddl.table.ToSql();
+}
+
+// The attach may write these two, which must not reach the staged files through a link.
+bool IsRewrittenByAttach(std::string_view relative_path) {
+  return relative_path == "metadata_version.txt" || relative_path.starts_with("txn_version.txt");
+}
+
+Status LinkPart(const std::filesystem::path& from, const std::filesystem::path& to) {
+  PF_ASSIGN(const std::vector<FileEntry> entries, ListTree(from));
+  PF_TRY(MakeDirectories(to, 0750));
+  for (const FileEntry& entry : entries) {
+    std::error_code error;
+    const std::filesystem::path source = from / entry.relative_path,
+                                copy = to / entry.relative_path;
+    if (entry.is_directory) {
+      std::filesystem::create_directory(copy, error);
+    } else if (IsRewrittenByAttach(entry.relative_path)) {
+      std::filesystem::copy_file(source, copy, error);
+    } else {
+      std::filesystem::create_hard_link(source, copy, error);
+    }
+    if (error) return ErrnoStatus(error.value(), "link " + source.string());
+  }
+  return {};
+}
+
+Status AttachAll(const Context& ctx, Engine& engine, const ImportTarget& target,
+                 const std::vector<Piece>& pieces, const TableName& scratch, StagedCheck check) {
+  const std::string sql = QuoteTable(scratch.database, scratch.table);
+  PF_TRY(engine.Query(ctx, fmt::format("SYSTEM STOP MERGES {}", sql), {}));
+  PF_ASSIGN(const ImportTarget place, ReadImportTarget(ctx, engine, scratch));
+  for (const Piece& piece : pieces) {
+    const std::filesystem::path copy = place.detached() / piece.token;
+    PF_TRY(LinkPart(target.detached() / ("pftmp_" + piece.token), copy));
+    PF_TRY(GiveToOwner(copy, target.owner_uid, target.owner_gid));
+    Result<QueryOutcome> attached = engine.Query(
+        ctx, fmt::format("ALTER TABLE {} ATTACH PART {}", sql, QuoteString(piece.token)), {});
+    if (!attached.ok()) {
+      return std::move(attached).status().With(
+          fmt::format("the server refuses part {}", piece.stage_part));
+    }
+  }
+  return check == StagedCheck::kCheckTable ? CheckTable(ctx, engine, scratch) : Status();
+}
+
+}  // namespace
+
+Status CheckStagedPieces(const Context& ctx, Engine& engine, const ImportTarget& target,
+                         const std::vector<Piece>& pieces, uint64_t serial, StagedCheck check) {
+  const TableName scratch = ScratchOf(target, serial);
+  PF_ASSIGN(const std::string create, ScratchSql(target, scratch));
+  const Result<QueryOutcome> created = engine.Query(ctx, create, {});
+  if (!created.ok()) {
+    const Code code = created.status().code();
+    const bool may_pass = code == Code::kCancelled || code == Code::kUnavailable;
+    if (check == StagedCheck::kCheckTable || may_pass)
+      return Status(created.status()).With("make the scratch table " + scratch.ToString());
+    // E.g. a user who may not create tables: the parts are then judged by their own attach.
+    ctx.log.Warn("parts are not tried in a scratch table",
+                 {{"table", target.table.ToString()}, {"error", created.status().message()}});
+    return {};
+  }
+  const Status status = AttachAll(ctx, engine, target, pieces, scratch, check);
+  Context unstopped = ctx;
+  unstopped.stop = {};
+  Ignore(unstopped, DropStagedCheck(unstopped, engine, target, serial),
+         "it is dropped when the commit is cleaned");
+  return status;
+}
+
+Status DropStagedCheck(const Context& ctx, Engine& engine, const ImportTarget& target,
+                       uint64_t serial) {
+  const TableName scratch = ScratchOf(target, serial);
+  PF_TRY(engine.Query(
+      ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", QuoteTable(scratch.database, scratch.table)),
+      {}));
+  return {};
+}
+
+}  // namespace partforge::clickhouse
