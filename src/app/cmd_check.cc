@@ -17,6 +17,11 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(request.insert_select, ReadTextFlag(input, "job-sql"));
   request.allows_other_tables = input.options.Bool("allow-other-tables");
   request.allows_external_reads = input.options.Bool("allow-external-reads");
+  const bool names_table = input.options.IsSet("database") || input.options.IsSet("table");
+  if (!input.options.String("source-schema").empty() && names_table) {
+    return Status(Code::kInvalidArgument, "the source comes from a file or from the server")
+        .Explain(1010, "--source-schema and --database, --table", "keep one of the two ways");
+  }
   if (!input.options.String("source-schema").empty()) {
     PF_ASSIGN(request.source_schema, ReadTextFlag(input, "source-schema"));
   } else {
