@@ -11,6 +11,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/failure_class.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/units.h"
@@ -20,6 +21,7 @@
 #include "clickhouse/part_name.h"
 #include "clickhouse/source_checks.h"
 #include "engine/sql_text.h"
+#include "job/failure.h"
 #include "job/publisher.h"
 
 namespace partforge::clickhouse {
@@ -185,6 +187,26 @@ std::string AbortReason(const Commit& commit) {
   JsonReader reader(*evidence, "evidence");
   const Result<std::string> error = reader.StringOr("error", "taken back before it was placed");
   return error.ok() ? *error : commit.evidence;
+}
+
+// An artifact whose description is damaged or gone can never be decided: the part fails, so that
+// retry-failed makes it again.
+void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskId& id,
+              const Status& why) {
+  const Result<Task> task = state.GetTask(ctx, job, id);
+  if (!task.ok()) {
+    Ignore(ctx, task.status(), "the part stays FINISHED");
+    return;
+  }
+  Settlement settlement;
+  TaskEdit& edit = settlement.edits.emplace_back();
+  edit.id = id;
+  edit.from = TaskState::kFinished;
+  edit.epoch = task->epoch;
+  edit.to = TaskState::kFailed;
+  edit.failure_class = FailureClassName(FailureClass::kData);
+  edit.error = RecordedError(why);
+  Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
 }
 
 // What became of a carried commit, for the summary; a failure that stops the whole command is
@@ -386,6 +408,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         const Code code = proposed.status().code();
         if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
           return proposed.status();
+        if (code == Code::kCorruption || code == Code::kNotFound)
+          FailPart(inner, state, request.job_id, id, proposed.status());
         note(id, proposed.status());
         return {};
       }
