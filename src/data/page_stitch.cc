@@ -168,6 +168,25 @@ class ColumnReencoder {
   size_t encoded_begin_ = 0;  // first target leaf of the column that is encoded
 };
 
+// One request list for each file, however many of its row groups are in the run.
+Status FetchAhead(const Context& ctx, const std::vector<StitchPart>& parts, size_t columns) {
+  for (size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+    const ParquetInput& input = *parts[begin].input;
+    std::vector<FileRange> ranges;
+    for (; end < parts.size() && parts[end].input.get() == &input; ++end) {
+      for (size_t i = 0; i < columns; ++i) {
+        const int leaf = LeafOf(parts[end], static_cast<int>(i));
+        PF_CHECK(leaf >= 0, "a column without a source");
+        PF_ASSIGN(const ChunkView view,
+                  ViewChunk(input.footer.chunk(parts[end].row_group, leaf), input.file_name));
+        ranges.push_back(view.bytes);
+      }
+    }
+    input.source->Fetch(ctx, ranges);
+  }
+  return {};
+}
+
 }  // namespace
 
 int64_t StitchPart::LiveRows() const {
@@ -201,17 +220,7 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
     if (part.LiveRows() > 0) parts.push_back(part);
   }
   if (parts.empty()) return {};
-  for (const StitchPart& part : parts) {
-    std::vector<FileRange> ranges;
-    for (size_t i = 0; i < file.columns().size(); ++i) {
-      const int leaf = LeafOf(part, static_cast<int>(i));
-      PF_CHECK(leaf >= 0, "a column without a source");
-      PF_ASSIGN(const ChunkView view,
-                ViewChunk(part.input->footer.chunk(part.row_group, leaf), part.input->file_name));
-      ranges.push_back(view.bytes);
-    }
-    part.input->source->Fetch(ctx, ranges);
-  }
+  PF_TRY(FetchAhead(ctx, parts, file.columns().size()));
   PF_TRY(file.BeginRowGroup(ctx, row_count()));
   ColumnReencoder reencoder(parts, file.columns(), options_, memory_, counts_);
   for (size_t i = 0; i < file.columns().size(); ++i) {

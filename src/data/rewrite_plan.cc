@@ -60,6 +60,12 @@ class Planner {
   Status CollectGroups() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const ParquetInput& file = *inputs_[i].file;
+      if (file.footer.row_group_count() == 0) continue;
+      // Deleted rows and small sizes are handled below; the rest, which forbids both, is the same
+      // for all row groups of a file.
+      CopyTarget copy = target_.copy;
+      copy.small_is_fine = true;
+      PF_ASSIGN(const CopyVerdict verdict, JudgeCopy(file, 0, nullptr, copy));
       for (int g = 0; g < file.footer.row_group_count(); ++g) {
         const StitchPart part{
             .input = inputs_[i].file, .row_group = g, .deleted = inputs_[i].deleted};
@@ -69,10 +75,7 @@ class Planner {
         group.live_rows = part.LiveRows();
         if (group.live_rows == 0) continue;
         PF_TRY(Measure(file, group));
-        // Deleted rows and small sizes are handled here; the rest is what forbids both.
-        CopyTarget copy = target_.copy;
-        copy.small_is_fine = true;
-        PF_ASSIGN(group.verdict, JudgeCopy(file, g, nullptr, copy));
+        group.verdict = verdict;
         if (group.live_rows < group.rows) group.touched_share = TouchedShare(i, group);
         groups_.push_back(std::move(group));
       }
