@@ -25,7 +25,8 @@ Command CompletionsCommand() {
            .arguments = "bash|zsh|fish",
            .arguments_min = 1,
            .arguments_max = 1,
-           .examples = {"source <(partforge completions bash)"},
+           .examples = {"source <(partforge completions bash)",
+                        "partforge completions fish > ~/.config/fish/completions/partforge.fish"},
            .options = {},
            .related = {}},
           Run};

@@ -13,7 +13,8 @@ std::string Shown(const OptionSpec& spec, const OptionValue& value) {
   if (value.texts.empty()) return "";
   if (spec.is_secret) return "***";
   std::string text;
-  for (const std::string& one : value.texts) text += (text.empty() ? "" : ",") + one;
+  for (const std::string& one : value.texts)
+    text += (text.empty() ? "" : ",") + (spec.may_hold_password ? MaskPasswordInUrl(one) : one);
   return text;
 }
 

@@ -35,7 +35,7 @@ Command DebugCommand() {
            .arguments = "fault-points",
            .arguments_min = 1,
            .arguments_max = 1,
-           .examples = {"partforge debug fault-points"},
+           .examples = {"partforge debug fault-points", "partforge debug fault-points --json"},
            .options = {},
            .related = {}},
           Run};

@@ -72,7 +72,7 @@ Command ExplainCommand() {
            .arguments = "[CODE]",
            .arguments_min = 0,
            .arguments_max = 1,
-           .examples = {"partforge explain PF2107"},
+           .examples = {"partforge explain PF2107", "partforge explain --json"},
            .options = {},
            .related = {}},
           Run};

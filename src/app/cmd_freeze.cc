@@ -33,34 +33,36 @@ Status Run(const CommandInput& input) {
 }  // namespace
 
 Command FreezeCommand() {
-  return {{.name = "freeze",
-           .purpose = "Checks a source table and makes hard links of its parts (ALTER TABLE … "
-                      "FREEZE WITH NAME).",
-           .arguments = "",
-           .arguments_min = 0,
-           .arguments_max = 0,
-           .examples = {"partforge freeze --database=shop --table=orders --freeze=autumn_01"},
-           .options = Join(
-               {{{.name = "database", .help = "database of the source table", .is_required = true},
-                 {.name = "table", .help = "source table", .is_required = true},
-                 {.name = "freeze", .help = "name of the freeze", .is_required = true},
-                 {.name = "apply-patches",
-                  .type = OptionType::kBool,
-                  .default_text = "false",
-                  .help = "apply lightweight updates first"},
-                 {.name = "wait-mutations",
-                  .type = OptionType::kDuration,
-                  .default_text = "0",
-                  .help = "wait so long for unfinished mutations",
-                  .group = "Limits"},
-                 {.name = "dry-run",
-                  .type = OptionType::kBool,
-                  .default_text = "false",
-                  .help = "only check",
-                  .letter = 'n'}},
-                ServerOptions()}),
-           .related = {"upload-freeze", "rewrite"}},
-          Run};
+  return {
+      {.name = "freeze",
+       .purpose = "Checks a source table and makes hard links of its parts (ALTER TABLE … "
+                  "FREEZE WITH NAME).",
+       .arguments = "",
+       .arguments_min = 0,
+       .arguments_max = 0,
+       .examples = {"partforge freeze --database=shop --table=orders --freeze=autumn_01",
+                    "partforge freeze --database=shop --table=orders --freeze=autumn_01 --dry-run"},
+       .options =
+           Join({{{.name = "database", .help = "database of the source table", .is_required = true},
+                  {.name = "table", .help = "source table", .is_required = true},
+                  {.name = "freeze", .help = "name of the freeze", .is_required = true},
+                  {.name = "apply-patches",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "apply lightweight updates first"},
+                  {.name = "wait-mutations",
+                   .type = OptionType::kDuration,
+                   .default_text = "0",
+                   .help = "wait so long for unfinished mutations",
+                   .group = "Limits"},
+                  {.name = "dry-run",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "only check",
+                   .letter = 'n'}},
+                 ServerOptions()}),
+       .related = {"upload-freeze", "rewrite"}},
+      Run};
 }
 
 }  // namespace partforge::app

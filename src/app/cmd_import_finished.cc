@@ -31,7 +31,8 @@ Command ImportFinishedCommand() {
        .arguments_min = 0,
        .arguments_max = 0,
        .examples = {"partforge import-finished --job-id=job-5f0e11aa22bb33cc --database=shop "
-                    "--table=orders_v2"},
+                    "--table=orders_v2",
+                    "partforge import-finished … --partial   publishes what is finished so far"},
        .options = Join(
            {{{.name = "job-id", .help = "job", .is_required = true},
              {.name = "database", .help = "database of the destination table", .is_required = true},

@@ -24,7 +24,8 @@ Command MigrateCommand() {
            .arguments = "",
            .arguments_min = 0,
            .arguments_max = 0,
-           .examples = {"partforge migrate --state-url=postgres://db.example.org/forge"},
+           .examples = {"partforge migrate --state-url=postgres://db.example.org/forge",
+                        "partforge migrate --state-url=sqlite:/var/lib/partforge/state.db"},
            .options = StateOptions(),
            .related = {"upload-freeze"}},
           Run};

@@ -98,7 +98,7 @@ Command PlanCommand() {
            .arguments_min = 1,
            .arguments_max = 1,
            .examples = {"partforge plan job-5f0e11aa22bb33cc",
-                        "partforge upload-freeze … --dry-run   plans before anything is uploaded"},
+                        "partforge plan job-5f0e11aa22bb33cc --parallel=8 --memory=32GiB"},
            .options =
                Join({RewriteOptions(),
                      StateOptions(),

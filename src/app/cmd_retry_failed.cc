@@ -79,7 +79,9 @@ Command RetryFailedCommand() {
        .arguments = "",
        .arguments_min = 0,
        .arguments_max = 0,
-       .examples = {"partforge retry-failed --job-id=job-5f0e11aa22bb33cc --all"},
+       .examples = {"partforge retry-failed --job-id=job-5f0e11aa22bb33cc --all",
+                    "partforge retry-failed --job-id=job-5f0e11aa22bb33cc "
+                    "--part-id=part-9b1c22dd33ee44ff"},
        .options = Join({{{.name = "job-id", .help = "job", .is_required = true},
                          {.name = "part-id", .help = "one part"},
                          {.name = "all",

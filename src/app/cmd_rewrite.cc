@@ -153,7 +153,8 @@ Command RewriteCommand() {
        .arguments_max = 0,
        .examples =
            {"partforge rewrite --database=shop --table=orders --destination-schema-file=new.sql \\",
-            "    --insert-select-file=insert.sql --bucket=forge --s3-endpoint=file:///srv/objects"},
+            "    --insert-select-file=insert.sql --bucket=forge --s3-endpoint=file:///srv/objects",
+            "partforge rewrite … --job-id=job-5f0e11aa22bb33cc   goes on after an interruption"},
        .options = Join({UploadOptions(),
                         {{.name = "apply-patches",
                           .type = OptionType::kBool,

@@ -66,8 +66,8 @@ Command UploadFreezeCommand() {
        .arguments_min = 0,
        .arguments_max = 0,
        .examples = {"partforge upload-freeze --database=shop --table=orders --freeze=autumn_01 \\",
-                    "    --destination-schema-file=new.sql --insert-select-file=insert.sql "
-                    "--bucket=forge --s3-endpoint=file:///srv",
+                    "    --destination-schema-file=new.sql --insert-select-file=insert.sql \\",
+                    "    --bucket=forge --s3-endpoint=file:///srv/objects",
                     "partforge upload-freeze … --dry-run --json"},
        .options = Join({UploadOptions(),
                         {{.name = "freeze",

@@ -22,7 +22,7 @@ Command VersionCommand() {
            .arguments = "",
            .arguments_min = 0,
            .arguments_max = 0,
-           .examples = {"partforge version --json"},
+           .examples = {"partforge version", "partforge version --json"},
            .options = {},
            .related = {}},
           Run};

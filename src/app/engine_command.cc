@@ -28,6 +28,8 @@ Status RunEngineCommand(const std::vector<std::string>& arguments,
   places.self = SelfPath();
   places.deps = DepsFolder(environment);
   PF_ASSIGN(options.library, FindEngineLibrary(places));
+  // Given by ChildEngine: other users of the machine can reach a loopback port too.
+  options.access_key = Secret(Variable(environment, "PARTFORGE_ENGINE_KEY"));
   World::Options world_options;
   world_options.log.common = {{"component", "engine"}};
   world_options.log.level = LogLevel::kWarn;

@@ -29,21 +29,33 @@ std::string_view TypeWord(OptionType type) {
   return "TEXT";
 }
 
-// Breaks `text` at spaces so that no line is longer than `width`; later lines are indented.
-std::string Wrap(std::string_view text, size_t first_indent, size_t indent, size_t width) {
-  std::string out(first_indent, ' ');
-  size_t column = first_indent;
+// Breaks `text` at spaces so that no line is longer than `width` columns, where words allow it. The
+// first line begins at column `start` (what stands before it is the caller's); later lines are
+// indented.
+std::string Wrap(std::string_view text, size_t start, size_t indent, size_t width) {
+  const auto columns_of = [](std::string_view word) {
+    return static_cast<size_t>(std::count_if(word.begin(), word.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    }));
+  };
+  std::string out;
+  size_t column = start;
+  bool is_line_empty = true;
   while (!text.empty()) {
     const size_t end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > width) {
+    const std::string_view word = text.substr(0, end);
+    if (!is_line_empty && column + 1 + columns_of(word) > width) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
-    } else if (column > first_indent || (column > indent)) {
+      is_line_empty = true;
+    }
+    if (!is_line_empty) {
       out += ' ';
       ++column;
     }
-    out += text.substr(0, end);
-    column += end;
+    out += word;
+    column += columns_of(word);
+    is_line_empty = false;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
@@ -61,11 +73,12 @@ std::string OptionLine(const OptionSpec& option, size_t width) {
     text += fmt::format(" (default {})", option.default_text);
   if (option.type == OptionType::kBool && option.default_text == "true") text += " (default true)";
   if (option.is_repeatable) text += " (repeatable)";
-  if (option.is_secret) text += fmt::format(" (or --{}-file)", option.name);
+  if (option.is_secret || option.may_hold_password)
+    text += fmt::format(" (or --{}-file)", option.name);
   constexpr size_t kIndent = 34;
-  if (head.size() + 2 <= kIndent)
-    return head + Wrap(text, kIndent - head.size(), kIndent, width) + "\n";
-  return head + "\n" + Wrap(text, kIndent, kIndent, width) + "\n";
+  head += head.size() + 2 <= kIndent ? std::string(kIndent - head.size(), ' ')
+                                     : "\n" + std::string(kIndent, ' ');
+  return head + Wrap(text, kIndent, kIndent, width) + "\n";
 }
 
 }  // namespace
@@ -105,7 +118,8 @@ std::string CommandUsage(const CommandSpec& command) {
 
 std::string CommandHelp(const CommandSpec& command, int width) {
   const auto columns = static_cast<size_t>(std::clamp(width, 40, 100));
-  std::string text = fmt::format("{}\n\nusage: {}\n", command.purpose, CommandUsage(command));
+  std::string text = fmt::format("{}\n\nusage: {}\n", Wrap(command.purpose, 0, 0, columns),
+                                 Wrap(CommandUsage(command), 7, 9, columns));
   if (!command.examples.empty()) {
     text += "\nexamples:\n";
     for (const std::string_view example : command.examples) text += fmt::format("  {}\n", example);
@@ -119,10 +133,11 @@ std::string CommandHelp(const CommandSpec& command, int width) {
     }
     if (!lines.empty()) text += fmt::format("\n{}:\n{}", group, lines);
   }
-  text +=
-      "\nexits: 0 done · 1 failed · 2 usage · 3 refused · 4 partly done · 5 conflict · 6 in doubt, "
-      "run again ·\n"
-      "       7 unreachable · 8 data damaged · 9 nothing to do (--fail-if-empty)\n";
+  constexpr std::string_view kExits =
+      "0 done · 1 failed · 2 usage · 3 refused · 4 partly done · 5 conflict · 6 in doubt, run "
+      "again · "
+      "7 unreachable · 8 data damaged · 9 nothing to do (--fail-if-empty)";
+  text += fmt::format("\nexits: {}\n", Wrap(kExits, 7, 7, columns));
   if (!command.related.empty())
     text += fmt::format("\nrelated: {}\n", fmt::join(command.related, ", "));
   return text;
@@ -131,7 +146,7 @@ std::string CommandHelp(const CommandSpec& command, int width) {
 std::string CommandList(std::span<const CommandSpec> commands) {
   std::string text = "usage: partforge COMMAND [flags]\n\n";
   for (const CommandSpec& command : commands)
-    text += fmt::format("  {:<18} {}\n", command.name, command.purpose);
+    text += fmt::format("  {:<18} {}\n", command.name, Wrap(command.purpose, 21, 21, 100));
   text += "\npartforge COMMAND --help shows the flags of one command.\n";
   return text;
 }

@@ -45,6 +45,11 @@ std::vector<OptionSpec> ImportOptions() {
        .default_text = "17s",
        .help = "wait so long for another import into the table",
        .group = "Limits"},
+      {.name = "import-lease-ttl",
+       .type = OptionType::kDuration,
+       .default_text = "15s",
+       .help = "how long a silent import keeps its lock and its commits",
+       .group = "Limits"},
       {.name = "import-concurrency",
        .type = OptionType::kInt,
        .default_text = "4",
@@ -71,6 +76,11 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
   request.skips_schema_check = input.options.Bool("skip-schema-check");
   request.allows_reorder = input.options.Bool("allow-reorder");
   request.wait_lock_ms = input.options.DurationMs("wait");
+  request.lease_ms = input.options.DurationMs("import-lease-ttl");
+  if (request.lease_ms < 1000) {
+    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
+        .Explain(1005, "--import-lease-ttl", "--import-lease-ttl=15s");
+  }
   request.artifacts_in_parallel =
       static_cast<int>(std::clamp<int64_t>(input.options.Int("import-concurrency"), 1, 64));
   request.settings.throttle_parts = input.options.Int("throttle-parts");
@@ -92,8 +102,8 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
             clickhouse::RunImport(input.ctx, state, server, request));
   progress.Finish();
   const int64_t took_ms = MonotonicMs() - started_ms;
-  if (summary.imported + summary.already_imported == 0 && summary.failed.empty() &&
-      summary.in_doubt.empty() && input.options.Bool("fail-if-empty")) {
+  if (summary.imported == 0 && summary.failed.empty() && summary.in_doubt.empty() &&
+      summary.conflicts.empty() && input.options.Bool("fail-if-empty")) {
     return Status(Code::kNotFound, "no finished part is waiting")
         .Explain(1016, job, fmt::format("partforge job-status --job-id={}", job));
   }

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <clocale>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -163,6 +165,30 @@ class SignalWatch {
   std::thread thread_;
 };
 
+// Whether the caller wants results as JSON, said before the settings are resolved: mistakes in them
+// must already have that form.
+bool AsksForJson(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](std::string_view word) {
+    if (word.starts_with("--")) word.remove_prefix(1);
+    return word == "-json" || word == "-json=true" || word == "-output=json" ||
+           word == "-output=ndjson";
+  });
+}
+
+// Makes the secrets unreadable in the list of processes.
+void HideSecrets(std::span<char* const> argv, const std::vector<std::string>& secrets) {
+  for (char* const word : argv) {
+    for (const std::string& secret : secrets) {
+      char* const found = std::strstr(word, secret.c_str());
+      if (found != nullptr) std::memset(found, '*', secret.size());
+    }
+  }
+}
+
+// Values that the environment of others calls secret; they may appear in texts of libraries.
+constexpr const char* kSecretVariables[] = {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+                                            "PGPASSWORD", "CLICKHOUSE_PASSWORD"};
+
 int Fail(const Status& status, const OutputStyle& style) {
   const std::string text = RenderError(status, style);
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -196,10 +222,12 @@ int UnknownCommand(std::string_view name, const OutputStyle& style) {
 }
 
 int RunCommand(const Command& command, std::vector<std::string> argv,
+               std::span<char* const> process_argv,
                const std::map<std::string, std::string>& environment, OutputStyle style) {
   const std::vector<CommandSpec> specs = CommandSpecs();
   OptionInputs inputs;
   inputs.argv = std::move(argv);
+  style.is_json = AsksForJson(inputs.argv);
   inputs.environment = environment;
   inputs.read_file = [](const std::string& path) { return ReadFile(path, int64_t{1} << 24); };
   const Result<ResolvedOptions> options = ResolveOptions(command.spec, specs, inputs);
@@ -228,9 +256,13 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const Result<std::unique_ptr<World>> world = World::Open(world_options);
   if (!world.ok()) return Fail(world.status(), style);
   const Context ctx = (*world)->MakeContext(signals.token());
+  for (const std::string& secret : options->secrets()) ctx.log.AddSecret(secret);
+  for (const char* const variable : kSecretVariables)
+    ctx.log.AddSecret(Lookup(environment, variable));
+  HideSecrets(process_argv, options->secrets());
   for (const std::string& warning : options->warnings()) ctx.log.Warn(warning);
 
-  Output out(style);
+  Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });
   const CommandInput input{ctx, *options, out, environment};
   Status status = command.run(input);
   if (out.is_pipe_broken()) return 141;
@@ -276,7 +308,8 @@ int Main(int argc, char** argv) {
   const Command* command = FindCommand(words[0]);
   if (command == nullptr) return UnknownCommand(words[0], style);
   words.erase(words.begin());
-  return RunCommand(*command, std::move(words), environment, style);
+  return RunCommand(*command, std::move(words), std::span(argv + 1, argv + argc), environment,
+                    style);
 }
 
 }  // namespace

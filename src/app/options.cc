@@ -48,6 +48,11 @@ const std::vector<OptionSpec>& SharedOptions() {
        .help = "answer questions with yes",
        .group = "Output",
        .letter = 'y'},
+      {.name = "allow-password-on-command-line",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "accept secrets where every user of the machine may read them",
+       .group = "Where"},
       {.name = "fail-if-empty",
        .type = OptionType::kBool,
        .default_text = "false",
@@ -162,6 +167,26 @@ std::vector<OptionSpec> AllOptions(const CommandSpec& command) {
   return options;
 }
 
+std::string_view PasswordInUrl(std::string_view url) {
+  const size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) return {};
+  const std::string_view rest = url.substr(scheme + 3);
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  const size_t at = authority.rfind('@');
+  if (at == std::string_view::npos) return {};
+  const size_t colon = authority.substr(0, at).find(':');
+  if (colon == std::string_view::npos) return {};
+  return authority.substr(colon + 1, at - colon - 1);
+}
+
+std::string MaskPasswordInUrl(std::string_view url) {
+  const std::string_view password = PasswordInUrl(url);
+  std::string masked(url);
+  if (!password.empty())
+    masked.replace(static_cast<size_t>(password.data() - url.data()), password.size(), "***");
+  return masked;
+}
+
 std::vector<std::string> NearestNames(std::string_view wrong, std::span<const std::string> names) {
   std::vector<std::pair<int, std::string>> ranked;
   for (const std::string& name : names) {
@@ -192,10 +217,12 @@ class OptionResolver {
     PF_ASSIGN(const Flags flags, SplitArguments());
     PF_TRY(ReadConfigFile(flags));
     PF_TRY(ReadEnvironment());
+    PF_TRY(RefuseSecretsOfFlags(flags));
     for (const auto& [name, texts] : flags.values)
       PF_TRY(Set(name, texts, "flag", fmt::format("--{}", name)));
     PF_TRY(ReadSecretFiles());
     PF_TRY(CheckRequired());
+    CollectSecrets();
     return std::move(resolved_);
   }
 
@@ -215,8 +242,10 @@ class OptionResolver {
   const OptionSpec* FindSecretOfFile(std::string_view name) const {
     if (!name.ends_with("-file")) return nullptr;
     const OptionSpec* spec = FindSpec(name.substr(0, name.size() - 5));
-    return spec != nullptr && spec->is_secret ? spec : nullptr;
+    return spec != nullptr && TakesFile(*spec) ? spec : nullptr;
   }
+
+  static bool TakesFile(const OptionSpec& spec) { return spec.is_secret || spec.may_hold_password; }
 
   Status UnknownFlag(std::string_view name) const {
     std::vector<std::string> names;
@@ -317,7 +346,7 @@ class OptionResolver {
                      fmt::format("{}: {}", spec->name, spec->help));
       }
     }
-    if (spec->is_secret) secret_files_.erase(std::string(name));
+    if (TakesFile(*spec)) secret_files_.erase(std::string(name));
     resolved_.values_[std::string(name)] = OptionValue{std::move(texts), std::move(origin)};
     return {};
   }
@@ -402,7 +431,7 @@ class OptionResolver {
     for (const CommandSpec& command : all_commands_) {
       for (const OptionSpec& option : command.options) {
         if (option.name == name) return true;
-        if (option.is_secret && name == std::string(option.name) + "-file") return true;
+        if (TakesFile(option) && name == std::string(option.name) + "-file") return true;
       }
     }
     return false;
@@ -433,7 +462,7 @@ class OptionResolver {
     std::map<std::string, std::string> names;
     for (const OptionSpec& spec : specs_) {
       names[EnvironmentName(spec.name)] = spec.name;
-      if (spec.is_secret)
+      if (TakesFile(spec))
         names[EnvironmentName(spec.name) + "_FILE"] = std::string(spec.name) + "-file";
     }
     for (const auto& [variable, text] : inputs_.environment) {
@@ -450,14 +479,14 @@ class OptionResolver {
 
   bool IsKnownVariable(std::string_view variable) const {
     static const std::set<std::string_view> kOthers = {
-        "PARTFORGE_FAULT",       "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
-        "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",  "PARTFORGE_BINARY_DIR",
-        "PARTFORGE_CRASH_SHARE"};
+        "PARTFORGE_FAULT",      "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
+        "PARTFORGE_ENGINE_KEY", "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",
+        "PARTFORGE_BINARY_DIR", "PARTFORGE_CRASH_SHARE"};
     if (kOthers.contains(variable) || variable.starts_with("PARTFORGE_TEST_")) return true;
     for (const CommandSpec& command : all_commands_) {
       for (const OptionSpec& option : command.options) {
         const std::string name = EnvironmentName(option.name);
-        if (variable == name || (option.is_secret && variable == name + "_FILE")) return true;
+        if (variable == name || (TakesFile(option) && variable == name + "_FILE")) return true;
       }
     }
     return false;
@@ -476,6 +505,34 @@ class OptionResolver {
       resolved_.values_[name] = OptionValue{{std::move(value)}, file.second + " (file)"};
     }
     return {};
+  }
+
+  // Every user of the machine can read command lines (user-experience §10).
+  Status RefuseSecretsOfFlags(const Flags& flags) const {
+    const auto allowed = flags.values.find("allow-password-on-command-line");
+    if (allowed != flags.values.end() && allowed->second.back() != "false") return {};
+    for (const auto& [name, texts] : flags.values) {
+      const OptionSpec* spec = FindSpec(name);
+      if (spec == nullptr || !TakesFile(*spec)) continue;
+      for (const std::string& text : texts) {
+        if (text.empty() || (!spec->is_secret && PasswordInUrl(text).empty())) continue;
+        return Usage(1014, fmt::format("--{} carries a secret", name), std::string(command_.name),
+                     fmt::format("--{}-file=PATH, or {} in the environment\n"
+                                 "or accept it with --allow-password-on-command-line",
+                                 name, EnvironmentName(name)));
+      }
+    }
+    return {};
+  }
+
+  void CollectSecrets() {
+    for (const OptionSpec& spec : specs_) {
+      for (const std::string& text : resolved_.values_[std::string(spec.name)].texts) {
+        if (spec.is_secret && !text.empty()) resolved_.secrets_.push_back(text);
+        if (spec.may_hold_password && !PasswordInUrl(text).empty())
+          resolved_.secrets_.emplace_back(PasswordInUrl(text));
+      }
+    }
   }
 
   Status CheckRequired() const {

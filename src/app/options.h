@@ -28,6 +28,7 @@ struct OptionSpec {
       "";  // the usual name of others, lowest environment layer: "AWS_REGION"
   bool is_required = false;
   bool is_secret = false;  // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
+  bool may_hold_password = false;  // a URL; NAME-file works too, its password is never printed
   bool is_repeatable = false;
   char letter = '\0';  // -v
 };
@@ -65,6 +66,8 @@ class ResolvedOptions {
   int64_t TimeMs(std::string_view name) const;
   std::vector<std::string> List(std::string_view name) const;
   Secret SecretValue(std::string_view name) const;
+  // Texts that no sink may show: values of secret options and passwords inside URLs.
+  const std::vector<std::string>& secrets() const { return secrets_; }
 
   const std::vector<std::string>& arguments() const { return arguments_; }
   const std::map<std::string, OptionValue, std::less<>>& values() const { return values_; }
@@ -76,6 +79,7 @@ class ResolvedOptions {
   std::map<std::string, OptionValue, std::less<>> values_;
   std::vector<std::string> arguments_;
   std::vector<std::string> warnings_;  // e.g. a PARTFORGE_ variable that matches no setting
+  std::vector<std::string> secrets_;
 };
 
 // What ResolveOptions may look at; nothing else.
@@ -94,6 +98,11 @@ Result<ResolvedOptions> ResolveOptions(const CommandSpec& command,
 
 // The command's options and the shared ones (config, json, log-level, …).
 std::vector<OptionSpec> AllOptions(const CommandSpec& command);
+
+// The password of `scheme://user:password@host…`, as it is written there; empty when there is none.
+std::string_view PasswordInUrl(std::string_view url);
+// The URL with *** in place of its password.
+std::string MaskPasswordInUrl(std::string_view url);
 
 // Names within edit distance 2 of `wrong`, nearest first, at most three.
 std::vector<std::string> NearestNames(std::string_view wrong, std::span<const std::string> names);

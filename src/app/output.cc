@@ -164,9 +164,11 @@ std::string RenderTable(const Table& table, const OutputStyle& style) {
   return text;
 }
 
-Output::Output(OutputStyle style) : style_(style) {}
+Output::Output(OutputStyle style, Redact redact) : style_(style), redact_(std::move(redact)) {}
 
-void Output::Write(int fd, std::string_view text) {
+void Output::Write(int fd, std::string_view unredacted) {
+  const std::string redacted = redact_ ? redact_(unredacted) : std::string(unredacted);
+  std::string_view text = redacted;
   while (!text.empty() && !(fd == STDOUT_FILENO && is_pipe_broken_)) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -208,15 +210,47 @@ void Output::Note(std::string_view line) {
   Write(STDERR_FILENO, std::string(line) + "\n");
 }
 
+int NumberOf(const Status& status) {
+  if (const int number = status.explanation().pf_number; number != 0) return number;
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+    case Code::kRefused:
+      return 1020;
+    case Code::kNotFound:
+      return 1019;
+    case Code::kAlreadyExists:
+    case Code::kConflict:
+      return 6009;
+    case Code::kLeaseLost:
+      return 6005;
+    case Code::kUnavailable:
+      return 7016;
+    case Code::kExhausted:
+      return 7017;
+    case Code::kCorruption:
+      return 8007;
+    case Code::kUnknownOutcome:
+      return 6010;
+    case Code::kCancelled:
+      return 1018;
+    case Code::kInternal:
+      return 9001;
+  }
+  return 9001;
+}
+
 JsonDoc ErrorDocument(const Status& status) {
   const Explanation& explanation = status.explanation();
-  const int number = explanation.pf_number != 0 ? explanation.pf_number : 9001;
+  const int number = NumberOf(status);
   const ErrorId* id = FindErrorId(number);
   const bool is_retryable =
       status.code() == Code::kUnavailable || status.code() == Code::kConflict ||
       status.code() == Code::kUnknownOutcome || status.code() == Code::kLeaseLost;
   JsonDoc remedies = JsonDoc::array();
-  std::string_view rest = explanation.what_to_do;
+  const std::string advice = explanation.what_to_do.empty()
+                                 ? fmt::format("partforge explain PF{}", number)
+                                 : explanation.what_to_do;
+  std::string_view rest = advice;
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
     remedies.push_back(std::string(rest.substr(0, end)));
@@ -237,7 +271,7 @@ JsonDoc ErrorDocument(const Status& status) {
 std::string RenderError(const Status& status, const OutputStyle& style) {
   if (style.is_json || style.is_ndjson) return DumpJson(ErrorDocument(status)) + "\n";
   const Explanation& explanation = status.explanation();
-  const int number = explanation.pf_number != 0 ? explanation.pf_number : 9001;
+  const int number = NumberOf(status);
   const ErrorId* id = FindErrorId(number);
   const std::string_view title = id == nullptr ? std::string_view("error") : id->title;
   const bool has_color = style.has_color && style.is_stderr_tty;

@@ -44,7 +44,9 @@ std::string Printable(std::string_view text);
 // reported by Flush.
 class Output {
  public:
-  explicit Output(OutputStyle style);
+  // `redact` replaces secrets in whatever is written; nothing is replaced without it.
+  using Redact = std::function<std::string(std::string_view)>;
+  explicit Output(OutputStyle style, Redact redact = {});
   const OutputStyle& style() const { return style_; }
 
   // Human text; nothing in JSON mode.
@@ -63,11 +65,14 @@ class Output {
  private:
   void Write(int fd, std::string_view text);
   const OutputStyle style_;
+  const Redact redact_;
   bool is_pipe_broken_ = false;
 };
 
 // The form of user-experience §5.1 with `error[PF2107]: …`, where, why, do, more; or one JSON
 // object. Pure.
+// The PF number that a person is shown: the status's own, or the one that its code allows. Pure.
+int NumberOf(const Status& status);
 std::string RenderError(const Status& status, const OutputStyle& style);
 JsonDoc ErrorDocument(const Status& status);
 

@@ -10,7 +10,7 @@ ChildEngineOptions OptionsFor(const EngineChoice& choice, const std::filesystem:
   options.data_path = data_path;
   options.library = choice.library;
   options.uses_huge_pages = choice.uses_huge_pages;
-  if (!choice.binary.empty()) options.program = {choice.binary.string(), "engine"};
+  options.server_binary = choice.binary;
   // The engine refuses an allocation before the kernel would kill it; room for its own base is left
   // on top of the cap.
   if (choice.memory_bytes_max > 0)

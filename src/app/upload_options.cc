@@ -35,6 +35,9 @@ std::vector<OptionSpec> UploadOptions() {
        .type = OptionType::kBool,
        .default_text = "false",
        .help = "take only parts that no other frozen part covers"},
+      {.name = "chunk-unsafe",
+       .default_text = "refuse",
+       .help = "SQL that is right for whole parts only: refuse, or single = run each part whole"},
       {.name = "allow-other-tables",
        .type = OptionType::kBool,
        .default_text = "false",
@@ -64,6 +67,13 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
       std::max<int64_t>(1, std::min<int64_t>(input.options.Int("s3-concurrency"), 64)));
   request.covered = input.options.Bool("skip-covered") ? clickhouse::CoveredParts::kSkip
                                                        : clickhouse::CoveredParts::kRefuse;
+  const std::string chunk_unsafe = input.options.String("chunk-unsafe");
+  if (chunk_unsafe != "refuse" && chunk_unsafe != "single") {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("neither refuse nor single: {}", chunk_unsafe))
+        .Explain(1005, "--chunk-unsafe", "give one of the two");
+  }
+  request.allows_whole_parts_only = chunk_unsafe == "single";
   request.allows_other_tables = input.options.Bool("allow-other-tables");
   request.allows_external_reads = input.options.Bool("allow-external-reads");
   return request;

@@ -15,7 +15,11 @@ class FirstFailure {
   void Take(int64_t index, Status status) {
     const std::lock_guard lock(mutex_);
     if (status.ok()) return;
-    if (index_ < 0 || index < index_) {
+    // A body that ended because of the stop says nothing about the failure that caused it.
+    const bool was_stopped = index_ >= 0 && status_.code() == Code::kCancelled;
+    const bool is_stopped = status.code() == Code::kCancelled;
+    const bool is_smaller = is_stopped == was_stopped ? index < index_ : was_stopped;
+    if (index_ < 0 || is_smaller) {
       index_ = index;
       status_ = std::move(status);
     }

@@ -84,6 +84,23 @@ TEST(ParallelFor, FirstFailureStopsTheOthers) {
   EXPECT_FALSE(world.context().IsStopping());
 }
 
+// A body that gives up because another failed must not hide why.
+TEST(ParallelFor, ACancelledBodyDoesNotHideTheCause) {
+  testing::TestWorld world;
+  std::latch first_waits(1);
+  const Status status =
+      ParallelFor(world.context(), 2, 2, [&](const Context& ctx, int64_t index) -> Status {
+        if (index == 1) {
+          first_waits.wait();
+          return Status(Code::kCorruption, "the cause");
+        }
+        first_waits.count_down();
+        while (!ctx.IsStopping()) std::this_thread::yield();
+        return ctx.CheckStop("body 0");
+      });
+  EXPECT_EQ(status.code(), Code::kCorruption);
+}
+
 TEST(ParallelFor, StopFromOutsideIsCancelled) {
   testing::TestWorld world;
   const Status status = ParallelFor(world.context(), 1000, 2, [&](const Context&, int64_t index) {

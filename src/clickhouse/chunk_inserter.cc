@@ -19,20 +19,57 @@ void AddTo(PartitionMap& sum, const PartitionMap& more) {
   }
 }
 
-// Counts decide after a MOVE was cut off: parts and rows per partition, never bytes alone.
+Status AttemptLost(std::string_view attempt, std::string message) {
+  return Status(Code::kUnavailable, std::move(message))
+      .Explain(2142, std::string(attempt), "nothing: the part is started again from its source");
+}
+
+PartitionStats StatsOf(const PartitionMap& partitions, const std::string& id) {
+  const auto it = partitions.find(id);
+  return it == partitions.end() ? PartitionStats{} : it->second;
+}
+
+bool SameCounts(const PartitionStats& a, const PartitionStats& b) {
+  return a.rows == b.rows && a.parts == b.parts;
+}
+
+// Parts and rows per partition, never bytes.
 bool SameRows(const PartitionMap& a, const PartitionMap& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [id, stats] : a) {
-    const auto it = b.find(id);
-    if (it == b.end() || it->second.rows != stats.rows || it->second.parts != stats.parts)
-      return false;
+    if (!SameCounts(stats, StatsOf(b, id))) return false;
   }
   return true;
 }
 
-Status AttemptLost(std::string message) {
-  return Status(Code::kUnavailable, std::move(message))
-      .Explain(2142, "engine child", "nothing: the part is started again from its source");
+// A MOVE that was killed half-way may leave rows in either table or in both, so only the counts
+// decide (clickhouse-parts §9.7), partition by partition, since each is moved by a statement of its
+// own: moved whole, or not at all. Anything else loses the attempt. Pure.
+Result<PartitionMap> PartitionsToMove(const PartitionMap& done, const PartitionMap& staged,
+                                      const PartitionMap& completed_now,
+                                      const PartitionMap& staging_now, std::string_view attempt) {
+  PartitionMap all_moved = done, left;
+  AddTo(all_moved, staged);
+  size_t explained = 0;  // partitions of the completed table that this chunk or an earlier one made
+  for (const auto& [id, moved] : all_moved) {
+    const PartitionStats completed = StatsOf(completed_now, id), staging = StatsOf(staging_now, id);
+    if (completed.parts > 0) ++explained;
+    if (SameCounts(completed, moved) && staging.parts == 0) continue;
+    const PartitionStats wanted = StatsOf(staged, id);
+    const bool is_unmoved = SameCounts(completed, StatsOf(done, id)) && SameCounts(staging, wanted);
+    if (!is_unmoved) {
+      return AttemptLost(
+          attempt,
+          fmt::format("the move of partition {} was cut off: {} rows in {} parts there, {} in {} "
+                      "here, {} in {} in all",
+                      id, completed.rows, completed.parts, staging.rows, staging.parts, moved.rows,
+                      moved.parts));
+    }
+    left[id] = wanted;
+  }
+  if (explained != completed_now.size())
+    return AttemptLost(attempt, "the completed table has partitions of unknown origin");
+  return left;
 }
 
 }  // namespace
@@ -53,9 +90,9 @@ Result<InsertOutcome> ChunkInserter::Run(const Context& ctx) {
   outcome_.state = request_.plan.state;
   PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
   if (is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
-  for (size_t i = 0; i < request_.plan.ranges.size(); ++i) {
-    outcome_.chunks.push_back(ChunkOutcome{
-        .range = request_.plan.ranges[i], .attempts = 0, .read_rows = 0, .written_rows = 0});
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    outcome_.chunks.push_back(
+        ChunkOutcome{.range = ranges_[i], .attempts = 0, .read_rows = 0, .written_rows = 0});
     PF_TRY(RunChunk(ctx, i));
   }
   if (is_chunked()) PF_TRY(FinishExchange(ctx));
@@ -78,6 +115,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
         Result<PartitionMap> staged = tables_.ActiveParts(ctx, tables_.destination());
         if (staged.ok()) {
           staged_parts_ = std::move(staged).value();
+          staged_left_ = staged_parts_;
           chunk.read_rows = inserted->read_rows;
           chunk.written_rows = inserted->written_rows;
           PF_FAULT(ctx, "clickhouse.chunk_inserted");
@@ -91,56 +129,70 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       }
     }
     if (failure.ok() && step != ChunkStep::kStarted && step != ChunkStep::kDone) {
-      if (!is_chunked()) return {};
+      if (!is_chunked()) {
+        ReportDone(ctx, index);
+        return {};
+      }
       step = ChunkStep::kMoving;
-      failure = Promote(ctx, index);
+      failure = tables_.PromoteStaging(ctx, staged_left_);
       if (failure.ok()) step = ChunkStep::kDone;
     }
     if (step == ChunkStep::kDone) {
       AddTo(completed_parts_, staged_parts_);
+      ReportDone(ctx, index);
       PF_FAULT(ctx, "clickhouse.chunk_promoted");
       return {};
     }
     if (failure.code() == Code::kCancelled || failure.code() == Code::kLeaseLost) return failure;
     ++failures;
     if (!engines_.IsAlive(request_.slot)) {
-      ++outcome_.engine_restarts;
-      if (outcome_.engine_restarts > kEngineDeathsMax) {
-        return Status(Code::kInternal, fmt::format("the engine ended {} times on this part: {}",
-                                                   outcome_.engine_restarts, failure.message()))
-            .Explain(2139, request_.query_id_prefix,
-                     "give the worker more memory, then partforge retry-failed");
-      }
-      ctx.log.Warn(
-          "engine ended, chunk is resumed",
-          {{"query", request_.query_id_prefix}, {"chunk", index}, {"error", failure.message()}});
-      if (step == ChunkStep::kStarted) PF_TRY(ShrinkAfter(ctx, failure, failures));
-      PF_ASSIGN(step, Recover(ctx, index, step));
+      PF_ASSIGN(step, ResumeAfterDeath(ctx, index, step, failure, failures));
       continue;
     }
     if (step == ChunkStep::kMoving) {
       // Some partitions have moved, some not: the insert must not be repeated in this attempt.
-      return Status(Code::kUnavailable, "partition move failed: " + failure.message())
-          .Explain(2142, request_.query_id_prefix,
-                   "nothing: the part is started again from its source");
+      return AttemptLost(request_.query_id_prefix, "partition move failed: " + failure.message());
     }
-    if (FailureClassOf(failure) != FailureClass::kResource) {
-      const bool is_data = FailureClassOf(failure) == FailureClass::kData;
-      return std::move(failure)
-          .With(fmt::format("insert rows {} to {}", chunk.range.begin, chunk.range.end))
-          .Explain(is_data ? 2145 : 2144, request_.query_id_prefix,
-                   "correct the INSERT SELECT in a new job; the uploaded parts can be reused with "
-                   "--copy-parts-from-job");
+    const FailureClass failure_class = FailureClassOf(failure);
+    if (failure_class != FailureClass::kResource) {
+      Status explained = std::move(failure).With(
+          fmt::format("insert rows {} to {}", chunk.range.begin, chunk.range.end));
+      const bool is_data = failure_class == FailureClass::kData;
+      if (!is_data && failure_class != FailureClass::kSql) return explained;
+      return std::move(explained).Explain(
+          is_data ? 2145 : 2144, request_.query_id_prefix,
+          "correct the INSERT SELECT in a new job; the uploaded parts can be reused with "
+          "--copy-parts-from-job");
     }
-    PF_TRY(ShrinkAfter(ctx, failure, failures));
+    PF_TRY(ShrinkAfter(ctx, index, failure, failures));
     PF_TRY(tables_.TruncateStaging(ctx));
     ctx.metrics.Add("partforge_insert_retries_total", {{"reason", "resource"}});
     ctx.clock.SleepMs(LadderPauseMs(++resource_failures_), ctx.stop);
   }
 }
 
+Result<ChunkInserter::ChunkStep> ChunkInserter::ResumeAfterDeath(const Context& ctx, size_t index,
+                                                                 ChunkStep reached,
+                                                                 const Status& failure,
+                                                                 int64_t failures) {
+  ++outcome_.engine_restarts;
+  if (outcome_.engine_restarts > kEngineDeathsMax) {
+    return Status(Code::kInternal, fmt::format("the engine ended {} times on this part: {}",
+                                               outcome_.engine_restarts, failure.message()))
+        .Explain(2139, request_.query_id_prefix,
+                 "give the worker more memory, then partforge retry-failed");
+  }
+  ctx.log.Warn(
+      "engine ended, chunk is resumed",
+      {{"query", request_.query_id_prefix}, {"chunk", index}, {"error", failure.message()}});
+  PF_ASSIGN(const ChunkStep step, Recover(ctx, reached));
+  // Most likely it needed more memory than there is.
+  if (reached == ChunkStep::kStarted) PF_TRY(ShrinkAfter(ctx, index, failure, failures));
+  return step;
+}
+
 Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index, int64_t attempt) {
-  const RowRange range = request_.plan.ranges[index];
+  const RowRange range = ranges_[index];
   PF_ASSIGN(Engine* const local, engine(ctx));
   QueryOptions options;
   options.query_id = fmt::format("{}-c{}-a{}", request_.query_id_prefix, index, attempt);
@@ -150,7 +202,7 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
     options.settings["additional_table_filters"] =
         ChunkFilter(tables_.source().database, tables_.source().table, range);
   }
-  const int64_t total_rows = request_.plan.ranges.back().end;
+  const int64_t total_rows = ranges_.back().end;
   int64_t read_before = 0, written_before = 0;
   for (const ChunkOutcome& done : outcome_.chunks) {
     read_before += done.read_rows;
@@ -176,12 +228,39 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
   return local->Query(ctx, request_.insert_select, options);
 }
 
-Status ChunkInserter::Promote(const Context& ctx, size_t) {
-  if (staged_parts_.empty()) return {};
-  return tables_.PromoteStaging(ctx, staged_parts_);
+// The range counts whole, whatever the engine's estimate said, also one without rows.
+void ChunkInserter::ReportDone(const Context& ctx, size_t index) const {
+  if (!request_.report) return;
+  const int64_t total_rows = ranges_.back().end;
+  int64_t read_rows = 0, written_rows = 0;
+  for (const ChunkOutcome& done : outcome_.chunks) {
+    read_rows += done.read_rows;
+    written_rows += done.written_rows;
+  }
+  const double fraction =
+      total_rows == 0 ? 1.0
+                      : static_cast<double>(ranges_[index].end) / static_cast<double>(total_rows);
+  Ignore(ctx, request_.report(ctx, fraction, read_rows, written_rows),
+         "progress never fails an insert");
 }
 
-Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures) {
+Result<bool> ChunkInserter::SplitRemaining(const Context& ctx, size_t index) {
+  if (!request_.may_split || has_split_ || ranges_[index].row_count() < 2) return false;
+  std::vector<RowRange> ranges(ranges_.begin(),
+                               ranges_.begin() + static_cast<std::ptrdiff_t>(index));
+  for (size_t i = index; i < ranges_.size(); ++i) {
+    for (const RowRange half : SplitRange(ranges_[i], 2)) ranges.push_back(half);
+  }
+  if (static_cast<int64_t>(ranges.size()) > kChunksMaxWhenShrinking) return false;
+  if (!is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
+  has_split_ = true;
+  ranges_ = std::move(ranges);
+  outcome_.chunks[index].range = ranges_[index];
+  return true;
+}
+
+Status ChunkInserter::ShrinkAfter(const Context& ctx, size_t index, const Status& failure,
+                                  int64_t failures) {
   if (engine_block_rows_ == 0) {
     PF_ASSIGN(Engine* const local, engine(ctx));
     PF_ASSIGN(engine_block_rows_,
@@ -190,6 +269,12 @@ Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int
   }
   const auto next = Shrink(outcome_.state, request_.tuning, engine_block_rows_);
   if (!next) {
+    PF_ASSIGN(const bool is_split, SplitRemaining(ctx, index));
+    if (is_split) {
+      ctx.log.Info("insert is retried on half the range",
+                   {{"query", request_.query_id_prefix}, {"chunks", ranges_.size()}});
+      return {};
+    }
     const ResourceRung& rung = outcome_.state.rung;
     return Status(Code::kExhausted,
                   fmt::format("{} attempts, the last with {} threads and blocks of {} rows: {}",
@@ -210,32 +295,29 @@ Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int
   return {};
 }
 
-Result<ChunkInserter::ChunkStep> ChunkInserter::Recover(const Context& ctx, size_t,
-                                                        ChunkStep reached) {
+Result<ChunkInserter::ChunkStep> ChunkInserter::Recover(const Context& ctx, ChunkStep reached) {
   PF_TRY(engine(ctx));
   PF_TRY(tables_.StopMerges(ctx));
+  const auto lost = [&](std::string_view what) {
+    return AttemptLost(request_.query_id_prefix,
+                       fmt::format("after the engine's restart {}", what));
+  };
   PF_ASSIGN(const PartitionMap source_now, tables_.ActiveParts(ctx, tables_.source()));
-  if (!SameRows(source_now, source_parts_))
-    return AttemptLost("the source table is not the same after the engine's restart");
-  if (!is_chunked()) {
-    PF_TRY(tables_.TruncateStaging(ctx));
-    return ChunkStep::kStarted;
+  if (!SameRows(source_now, source_parts_)) return lost("the source table is another one");
+  PartitionMap completed_now;
+  if (is_chunked()) {
+    PF_ASSIGN(completed_now, tables_.ActiveParts(ctx, tables_.completed()));
   }
-  PF_ASSIGN(const PartitionMap completed_now, tables_.ActiveParts(ctx, tables_.completed()));
-  PF_ASSIGN(const PartitionMap staging_now, tables_.ActiveParts(ctx, tables_.destination()));
   if (reached != ChunkStep::kMoving) {
     if (!SameRows(completed_now, completed_parts_))
-      return AttemptLost("the completed table is not the same after the engine's restart");
+      return lost("the completed table is another one");
     PF_TRY(tables_.TruncateStaging(ctx));
     return ChunkStep::kStarted;
   }
-  // A MOVE killed half-way may leave rows in either table or in both, so only the counts decide.
-  PartitionMap all_moved = completed_parts_;
-  AddTo(all_moved, staged_parts_);
-  if (staging_now.empty() && SameRows(completed_now, all_moved)) return ChunkStep::kDone;
-  if (SameRows(staging_now, staged_parts_) && SameRows(completed_now, completed_parts_))
-    return ChunkStep::kInserted;
-  return AttemptLost("a partition move was cut off between its parts");
+  PF_ASSIGN(const PartitionMap staging_now, tables_.ActiveParts(ctx, tables_.destination()));
+  PF_ASSIGN(staged_left_, PartitionsToMove(completed_parts_, staged_parts_, completed_now,
+                                           staging_now, request_.query_id_prefix));
+  return ChunkStep::kInserted;
 }
 
 Status ChunkInserter::FinishExchange(const Context& ctx) {
@@ -244,25 +326,15 @@ Status ChunkInserter::FinishExchange(const Context& ctx) {
   if (exchanged.ok() || engines_.IsAlive(request_.slot)) return exchanged;
   // The engine died during the exchange: the table behind the destination's name tells whether it
   // happened.
-  ++outcome_.engine_restarts;
+  if (++outcome_.engine_restarts > kEngineDeathsMax) return exchanged;
   PF_TRY(engine(ctx));
   PF_ASSIGN(const std::string destination_uuid, tables_.Uuid(ctx, tables_.destination()));
   if (destination_uuid != completed_uuid) {
     PF_TRY(tables_.StopMerges(ctx));
     return tables_.ExchangeCompleted(ctx);
   }
-  PF_ASSIGN(Engine* const local, engine(ctx));
-  PF_TRY(
-      local->Query(ctx,
-                   fmt::format("DROP TABLE IF EXISTS {} SYNC",
-                               QuoteTable(tables_.completed().database, tables_.completed().table)),
-                   {}));
-  PF_TRY(local->Query(
-      ctx,
-      fmt::format("SYSTEM STOP MERGES {}",
-                  QuoteTable(tables_.destination().database, tables_.destination().table)),
-      {}));
-  return {};
+  PF_TRY(tables_.DropCompleted(ctx));
+  return tables_.StopMerges(ctx);
 }
 
 }  // namespace partforge::clickhouse

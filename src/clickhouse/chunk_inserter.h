@@ -18,6 +18,7 @@ struct ChunkInsertRequest {
   std::string insert_select;    // the user's statement, verbatim
   std::string current_database;
   InsertPlan plan;
+  bool may_split = false;  // the SELECT is right on any range: the last resort of the ladder
   Tuning tuning;
   int slot = 0;
   std::filesystem::path engine_path;
@@ -42,16 +43,19 @@ struct InsertOutcome {
 // Runs the INSERT SELECT of one part, range by range, with the resource ladder, partition moves
 // into the completed table and the resume of a chunk after the engine died (clickhouse-parts
 // §9.1–9.4, §9.7). On success the destination table holds every row and nothing merged. Failures:
-// kExhausted when the ladder is at its end (PF2141), kUnavailable when the engine died for the
-// third time, kInvalidArgument or kCorruption from the SQL (PF2144, PF2145), kInternal when a move
-// failed half-way: the attempt is lost, the insert must not be repeated.
+// kExhausted when the ladder is at its end (PF2141), kInternal when the engine died for the third
+// time (PF2139), kInvalidArgument or kCorruption from the SQL (PF2144, PF2145), kUnavailable
+// (PF2142) when a move failed half-way: the attempt is lost, the insert must not be repeated.
 //
 // The record of §9.7 lives in this object: a new worker process never reuses another's folder, so
 // nothing of it needs to outlive the process; only the engine child may die under it.
 class ChunkInserter {
  public:
   ChunkInserter(SlotEngines& engines, LocalTables& tables, ChunkInsertRequest request)
-      : engines_(engines), tables_(tables), request_(std::move(request)) {}
+      : engines_(engines),
+        tables_(tables),
+        request_(std::move(request)),
+        ranges_(request_.plan.ranges) {}
 
   Result<InsertOutcome> Run(const Context& ctx);
 
@@ -60,12 +64,16 @@ class ChunkInserter {
 
   Status RunChunk(const Context& ctx, size_t index);
   Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
-  Status Promote(const Context& ctx, size_t index);
-  Status ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures);
+  void ReportDone(const Context& ctx, size_t index) const;
+  Status ShrinkAfter(const Context& ctx, size_t index, const Status& failure, int64_t failures);
+  // Halves every range from `index` on, once (§9.4); false when that cannot be done.
+  Result<bool> SplitRemaining(const Context& ctx, size_t index);
+  Result<ChunkStep> ResumeAfterDeath(const Context& ctx, size_t index, ChunkStep reached,
+                                     const Status& failure, int64_t failures);
   // Starts the engine again and finds out by counts what the chunk had reached (§9.7).
-  Result<ChunkStep> Recover(const Context& ctx, size_t index, ChunkStep reached);
+  Result<ChunkStep> Recover(const Context& ctx, ChunkStep reached);
   Status FinishExchange(const Context& ctx);
-  bool is_chunked() const { return request_.plan.ranges.size() > 1; }
+  bool is_chunked() const { return ranges_.size() > 1; }
   Result<Engine*> engine(const Context& ctx) {
     return engines_.Get(ctx, request_.slot, request_.engine_path);
   }
@@ -73,10 +81,13 @@ class ChunkInserter {
   SlotEngines& engines_;
   LocalTables& tables_;
   const ChunkInsertRequest request_;
+  std::vector<RowRange> ranges_;
+  bool has_split_ = false;
   InsertOutcome outcome_;
   PartitionMap source_parts_;     // as attached; compared after a restart
   PartitionMap completed_parts_;  // Σ of DONE chunks
   PartitionMap staged_parts_;     // what the chunk under way inserted
+  PartitionMap staged_left_;      // of those, what is not moved yet
   int64_t engine_block_rows_ = 0;
   int64_t resource_failures_ = 0;
 };

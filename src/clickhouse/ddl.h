@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,6 +95,9 @@ struct LocalDdl {
   // Columns whose DEFAULT was taken out because it calls what is unknown here: a part that lacks
   // one of them would read other values than on its server and must be refused.
   std::vector<std::string> columns_without_default;
+  // Settings that were put in so that the local engine accepts what the table's own server
+  // accepted: they switch off warnings about odd keys and change nothing in a part.
+  std::vector<std::string> additions;
 };
 // clickhouse-parts §12.1: no UUID, cluster, replication, TTL, projections, constraints, or
 // placement settings.
@@ -101,6 +105,10 @@ Result<LocalDdl> NormalizeSource(std::string_view sql, const DdlOptions& options
 // clickhouse-parts §12.2: the same for name, UUID, cluster, replication and placement; TTL,
 // projections, indices and constraints stay.
 Result<LocalDdl> NormalizeDestination(std::string_view sql, const DdlOptions& options);
+
+// Settings of the query that makes a local table: what the table's own server once accepted is not
+// questioned again here.
+std::map<std::string, std::string> LenientCreateSettings();
 
 // The target of an INSERT INTO … (SELECT …): kInvalidArgument when it is not one INSERT INTO a
 // table, or has no SELECT.

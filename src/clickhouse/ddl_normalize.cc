@@ -33,6 +33,18 @@ constexpr std::array<std::string_view, 14> kForeignSettings = {
 constexpr std::array<std::string_view, 2> kTtlSettings = {"ttl_only_drop_parts",
                                                           "merge_with_ttl_timeout"};
 
+// Guards against odd schemas. A table that exists has passed them, or had them switched off in its
+// server's configuration, which SHOW CREATE TABLE does not tell.
+constexpr std::array<std::string_view, 8> kLenientSettings = {
+    "allow_coalescing_columns_in_partition_or_order_key",
+    "allow_dimensions_outside_sorting_key",
+    "allow_experimental_reverse_key",
+    "allow_floating_point_partition_key",
+    "allow_minmax_index_for_json",
+    "allow_nullable_key",
+    "allow_summing_columns_in_partition_or_order_key",
+    "allow_suspicious_indices"};
+
 bool MatchesAny(std::string_view name, std::span<const std::string_view> patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
     if (!pattern.ends_with('*')) return name == pattern;
@@ -72,16 +84,30 @@ Result<std::vector<std::string>> CalledNames(std::string_view expression) {
   return names;
 }
 
+// Endings that turn one aggregate function into another: sumIf, quantileStateArray.
+constexpr std::array<std::string_view, 16> kCombinators = {
+    "If",       "Array",     "Map",    "State",    "SimpleState", "Merge",  "MergeState", "ForEach",
+    "Distinct", "OrDefault", "OrNull", "Resample", "ArgMin",      "ArgMax", "Null",       "Tuple"};
+
+bool KnowsFunction(std::string name, const EngineNames& engine) {
+  const std::string lower = Lower(name);
+  if (std::find(kParserWords.begin(), kParserWords.end(), lower) != kParserWords.end()) return true;
+  while (true) {
+    if (Contains(engine.functions, name) || Contains(engine.functions, Lower(name))) return true;
+    const auto ending =
+        std::find_if(kCombinators.begin(), kCombinators.end(),
+                     [&](std::string_view combinator) { return name.ends_with(combinator); });
+    if (ending == kCombinators.end() || ending->size() == name.size()) return false;
+    name.resize(name.size() - ending->size());
+  }
+}
+
 // A name the engine does not know, or "" when it knows all of them.
 Result<std::string> UnknownFunction(std::string_view expression, const EngineNames& engine) {
   if (engine.functions.empty()) return std::string();
   PF_ASSIGN(const std::vector<std::string> names, CalledNames(expression));
   for (const std::string& name : names) {
-    const std::string lower = Lower(name);
-    const bool is_known =
-        Contains(engine.functions, name) || Contains(engine.functions, lower) ||
-        std::find(kParserWords.begin(), kParserWords.end(), lower) != kParserWords.end();
-    if (!is_known) return name;
+    if (!KnowsFunction(name, engine)) return name;
   }
   return std::string();
 }
@@ -111,6 +137,7 @@ class Normalizer {
         return !Contains(options_.engine.merge_tree_settings, setting.name);
       });
     }
+    PutInLenientSettings();
     return CheckCodecs();
   }
 
@@ -167,6 +194,18 @@ class Normalizer {
                     "write the keys as PARTITION BY and ORDER BY");
     }
     return {};
+  }
+
+  void PutInLenientSettings() {
+    std::vector<EngineSetting>& settings = ddl_.table.settings;
+    for (const std::string_view name : kLenientSettings) {
+      if (!Contains(options_.engine.merge_tree_settings, name)) continue;
+      const bool is_set = std::any_of(settings.begin(), settings.end(),
+                                      [&](const EngineSetting& s) { return s.name == name; });
+      if (is_set) continue;
+      settings.push_back({.name = std::string(name), .value = "1"});
+      ddl_.additions.push_back(fmt::format("SETTINGS {} = 1", name));
+    }
   }
 
   template <class Predicate>
@@ -271,6 +310,17 @@ Result<CreateTable> Parse(std::string_view sql, int pf_number, std::string_view 
 }
 
 }  // namespace
+
+std::map<std::string, std::string> LenientCreateSettings() {
+  std::map<std::string, std::string> settings;
+  for (const char* name : {"allow_suspicious_codecs", "allow_suspicious_fixed_string_types",
+                           "allow_suspicious_indices", "allow_suspicious_low_cardinality_types",
+                           "allow_suspicious_primary_key", "allow_suspicious_ttl_expressions",
+                           "allow_suspicious_variant_types"}) {
+    settings[name] = "1";
+  }
+  return settings;
+}
 
 Result<LocalDdl> NormalizeSource(std::string_view sql, const DdlOptions& options) {
   PF_ASSIGN(CreateTable table, Parse(sql, kSourcePf, "source"));

@@ -176,7 +176,6 @@ TEST(ParseCreateTable, MutatedTextNeverCrashes) {
   }
 }
 
-// check: PF-45 (the statement; attaching under it is the executor's test)
 TEST(NormalizeSource, TakesOutWhatBindsATableToItsServerAndListsIt) {
   const auto ddl = NormalizeSource(kFull, {});
   ASSERT_TRUE(ddl.ok()) << ddl.status().ToString();
@@ -241,6 +240,7 @@ TEST(NormalizeSource, WhatTheEngineDoesNotKnowGoesOrIsRefused) {
             (std::vector<std::string>{"SETTINGS from_the_future", "INDEX i2",
                                       "DEFAULT of column b (unknown function my_udf)"}));
   EXPECT_EQ(ddl->columns_without_default, std::vector<std::string>{"b"});
+  EXPECT_TRUE(ddl->additions.empty());
   EXPECT_EQ(ddl->table.columns[2].default_kind, "DEFAULT");
 
   const auto refusal = [&](const std::string& column) {

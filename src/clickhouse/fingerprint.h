@@ -33,8 +33,14 @@ struct Fingerprint {
   std::string id;  // "sha256:<64 hex>" of canonical_json
 };
 
-// `sql` is the user's CREATE or a live SHOW CREATE TABLE.
+// The fingerprint of a table that is made from `sql`, the user's CREATE: a Nested column counts as
+// its arrays, as ClickHouse stores it by default. Asks the engine for the spelling of types and
+// expressions, with plain SELECTs only. kRefused (PF2104) when `sql` is no MergeTree table.
 Result<Fingerprint> ComputeFingerprint(const Context& ctx, Engine& engine, std::string_view sql);
+// The same of a table that exists, from its SHOW CREATE TABLE: a Nested column it still shows is
+// one that the server does not store as arrays (flatten_nested = 0), and counts as such.
+Result<Fingerprint> FingerprintOfTable(const Context& ctx, Engine& engine,
+                                       std::string_view show_create);
 std::string FormatShape(const SchemaShape& shape);  // the canonical JSON
 Result<SchemaShape> ParseShape(std::string_view canonical_json);
 

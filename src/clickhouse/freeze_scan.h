@@ -24,7 +24,7 @@ struct TableLocation {
   std::vector<std::string> data_paths;  // system.tables.data_paths
   std::vector<TableDisk> disks;
 };
-// kRefused (PF2115) naming a disk of the table's policy that is not plain local; kNotFound when the
+// kRefused (PF2103) naming a disk of the table's policy that is not plain local; kNotFound when the
 // table is absent.
 Result<TableLocation> ReadTableLocation(const Context& ctx, Engine& engine, const TableName& table);
 
@@ -53,7 +53,7 @@ struct FreezeScan {
 // Finds the frozen parts of one table (clickhouse-parts §8.2 steps 6–7): on every disk, below
 // shadow/<freeze>, directories that hold checksums.txt and columns.txt, whose path holds the
 // table's data path. kNotFound when there is none; kRefused on patch parts (PF2107), parts that
-// overlap without covering, and two parts with equal checksums.txt (matrix 32, PF2137).
+// overlap without covering, and one part twice (matrix 32, PF2119).
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
                               const TableName& table, const std::vector<std::string>& freezes,
                               CoveredParts covered);

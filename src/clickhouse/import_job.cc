@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 #include <tuple>
 
+#include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/units.h"
 #include "clickhouse/fingerprint.h"
@@ -175,12 +178,58 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
                "name an empty table; --require-empty=false imports beside the rows that are there");
 }
 
+// The message in an aborted commit's evidence.
+std::string AbortReason(const Commit& commit) {
+  const Result<JsonDoc> evidence = ParseJson(commit.evidence);
+  if (!evidence.ok() || !evidence->is_object()) return commit.evidence;
+  JsonReader reader(*evidence, "evidence");
+  const Result<std::string> error = reader.StringOr("error", "taken back before it was placed");
+  return error.ok() ? *error : commit.evidence;
+}
+
+// What became of a carried commit, for the summary; a failure that stops the whole command is
+// returned.
+using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
+
+// Carries one commit that an earlier run left. What was bound to another table is left to an import
+// that names that table; what was only decided for one is taken back.
+Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
+               const ImportRequest& request, const ImportTarget& target, const Commit& commit,
+               const SettleCarried& settle) {
+  PF_ASSIGN(const Commit known, state.GetCommit(ctx, commit.id));
+  const std::string part = known.chosen.empty() ? commit.id : known.chosen.front().task;
+  const bool is_over = known.state == CommitState::kPublished ||
+                       known.state == CommitState::kCleaned || known.state == CommitState::kAborted;
+  if (known.target != target.key()) {
+    if (known.state == CommitState::kDecided) {
+      const Status abandoned = publisher.Abandon(ctx, commit.id);
+      return abandoned.ok() ? abandoned : settle(part, abandoned);
+    }
+    if (is_over) return {};  // only its litter is there, in the other table's folder
+    return settle(
+        part, Status(Code::kUnknownOutcome,
+                     fmt::format("it is being published into another table: {}", known.target)));
+  }
+  // The fence of an importer that was killed runs out within its lease; a live one renews it.
+  const int64_t started_ms = MonotonicMs();
+  Result<Commit> carried = publisher.Carry(ctx, commit.id);
+  while (!carried.ok() && carried.status().code() == Code::kConflict &&
+         MonotonicMs() - started_ms < request.lease_ms + kLockPollMs) {
+    ctx.clock.SleepMs(kLockPollMs, ctx.stop);
+    PF_TRY(ctx.CheckStop("waiting for a fence"));
+    carried = publisher.Carry(ctx, commit.id);
+  }
+  // Its outcome was told, and counted, by the run that brought it about.
+  if (carried.ok() && is_over) return {};
+  return settle(part, carried);
+}
+
 }  // namespace
 
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                          const ImportTarget& target) {
   PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
-  PF_ASSIGN(const Fingerprint live, ComputeFingerprint(ctx, engine, target.create_sql));
+  PF_ASSIGN(const Fingerprint live, FingerprintOfTable(ctx, engine, target.create_sql));
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
   PF_ASSIGN(const CreateTable written, ParseCreateTable(job.destination_schema));
   PF_ASSIGN(const CreateTable present, ParseCreateTable(target.create_sql));
@@ -267,11 +316,16 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         summary.failed.push_back({part, status.message()});
       }
     };
+    const auto has_stopped = [&] {
+      const std::lock_guard hold(mutex);
+      return !summary.failed.empty() || !summary.in_doubt.empty() || !summary.conflicts.empty();
+    };
     // What a carried commit came to; a failure that stops the whole command is returned.
-    const auto settle = [&](const std::string& part, const Result<Commit>& carried) -> Status {
+    const SettleCarried settle = [&](const std::string& part,
+                                     const Result<Commit>& carried) -> Status {
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
-          note(part, Status(Code::kInternal, carried->evidence));
+          note(part, Status(Code::kInternal, AbortReason(*carried)));
           return {};
         }
         PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, carried->id));
@@ -295,18 +349,16 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                         PublisherOptions{.name = request.owner,
                                          .lease_ms = request.lease_ms,
                                          .proposes = {PublishMode::kCommand}});
-    for (const Commit& commit : view.live_commits) {
-      if (commit.kind != kRewriteKind) continue;
-      // The fence of an importer that was killed runs out within its lease; a live one renews it.
-      const int64_t started_ms = MonotonicMs();
-      Result<Commit> carried = recoverer.Carry(ctx, commit.id);
-      while (!carried.ok() && carried.status().code() == Code::kConflict &&
-             MonotonicMs() - started_ms < request.lease_ms + kLockPollMs) {
-        ctx.clock.SleepMs(kLockPollMs, ctx.stop);
-        PF_TRY(ctx.CheckStop("waiting for a fence"));
-        carried = recoverer.Carry(ctx, commit.id);
+    std::set<CommitId> carried_ids;
+    while (true) {
+      PF_ASSIGN(const JobView now, state.View(ctx, request.job_id));
+      bool is_new = false;  // a view holds the first thousand only
+      for (const Commit& commit : now.live_commits) {
+        if (commit.kind != kRewriteKind || !carried_ids.insert(commit.id).second) continue;
+        is_new = true;
+        PF_TRY(Recover(ctx, state, recoverer, request, target, commit, settle));
       }
-      PF_TRY(settle(commit.id, carried));
+      if (!is_new) break;
     }
     PF_ASSIGN(const std::vector<FinishedTask> tasks, ListFinished(ctx, state, request));
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
@@ -318,6 +370,12 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     const int threads = needs_order ? 1 : request.artifacts_in_parallel;
     const auto import_one = [&](const Context& inner, int64_t i) -> Status {
       const TaskId& id = tasks[static_cast<size_t>(i)].id;
+      if (needs_order && has_stopped()) {
+        note(id, Status(Code::kRefused,
+                        "not tried: the destination's engine depends on the order "
+                        "of parts, and an earlier artifact is not published"));
+        return {};
+      }
       Publisher publisher(state, kinds,
                           PublisherOptions{.name = fmt::format("{}#{}", request.owner, i),
                                            .lease_ms = request.lease_ms,

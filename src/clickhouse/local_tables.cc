@@ -12,6 +12,15 @@ namespace {
 
 constexpr std::string_view kCompletedSuffix = "__partforge_completed";
 
+constexpr int64_t kEmptyPartsMax = 1000;
+
+// STOP MERGES ends with the engine's process; what stands in the table's own settings does not. So
+// an engine that was started again merges nothing before it is told to stop again. OPTIMIZE is not
+// bound by them.
+constexpr std::string_view kNoMerges =
+    "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
+    "max_number_of_merges_with_ttl_in_pool = 0";
+
 std::string Sql(const TableName& table) {
   return QuoteTable(table.database, table.table);
 }
@@ -141,19 +150,23 @@ Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
     PF_TRY(tables.Run(ctx, fmt::format("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic",
                                        QuoteIdentifier(table.database))));
   }
-  PF_TRY(tables.Run(ctx, tables.request_.source.sql));
+  const QueryOptions lenient{.settings = LenientCreateSettings()};
+  PF_TRY(engine.Query(ctx, tables.request_.source.sql, lenient));
   PF_TRY(tables.StopMergesOf(ctx, tables.source(), true));
-  PF_TRY(tables.Run(ctx, tables.request_.destination.sql));
+  PF_TRY(tables.Run(
+      ctx, fmt::format("ALTER TABLE {} MODIFY SETTING {}", Sql(tables.source()), kNoMerges)));
+  PF_TRY(engine.Query(ctx, tables.request_.destination.sql, lenient));
   PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl == TtlPolicy::kKeep));
   // Vertical merges always: several times cheaper than horizontal ones (performance §1). The
   // settings live in the local table only, not in the parts.
-  PF_TRY(tables.Run(
-      ctx, fmt::format("ALTER TABLE {} MODIFY SETTING default_compression_codec = {}, "
-                       "enable_vertical_merge_algorithm = 1, "
-                       "vertical_merge_algorithm_min_rows_to_activate = 0, "
-                       "vertical_merge_algorithm_min_bytes_to_activate = 0, "
-                       "vertical_merge_algorithm_min_columns_to_activate = 0",
-                       Sql(tables.destination()), QuoteString(tables.request_.compression_codec))));
+  PF_TRY(
+      tables.Run(ctx, fmt::format("ALTER TABLE {} MODIFY SETTING default_compression_codec = {}, "
+                                  "enable_vertical_merge_algorithm = 1, "
+                                  "vertical_merge_algorithm_min_rows_to_activate = 0, "
+                                  "vertical_merge_algorithm_min_bytes_to_activate = 0, "
+                                  "vertical_merge_algorithm_min_columns_to_activate = 0, {}",
+                                  Sql(tables.destination()),
+                                  QuoteString(tables.request_.compression_codec), kNoMerges)));
   return tables;
 }
 
@@ -228,7 +241,8 @@ Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableNam
           ctx,
           fmt::format(
               "SELECT partition_id, count(), ifNull(sum(rows), 0), ifNull(sum(bytes_on_disk), 0) "
-              "FROM system.parts WHERE {} AND active GROUP BY partition_id ORDER BY partition_id",
+              "FROM system.parts WHERE {} AND active AND rows > 0 GROUP BY partition_id ORDER BY "
+              "partition_id",
               WhereTable(table)),
           {}));
   PartitionMap partitions;
@@ -263,9 +277,10 @@ Status LocalTables::PromoteStaging(const Context& ctx, const PartitionMap& parti
   for (const auto& [id, stats] : partitions) {
     if (!is_first) PF_FAULT(ctx, "clickhouse.partition_moved");
     is_first = false;
-    // The engine refuses to move more parts than this setting in one statement (error 252).
+    // The engine refuses to move more parts than this setting in one statement (error 252). Empty
+    // parts, which earlier moves leave behind, are counted too.
     const QueryOptions options{
-        .settings = {{"max_parts_to_move", fmt::format("{}", std::max<int64_t>(stats.parts, 1))}}};
+        .settings = {{"max_parts_to_move", fmt::format("{}", 2 * stats.parts + kEmptyPartsMax)}}};
     PF_TRY(engine_->Query(ctx,
                           fmt::format("ALTER TABLE {} MOVE PARTITION ID {} TO TABLE {}",
                                       Sql(destination()), QuoteString(id), Sql(completed())),
@@ -284,6 +299,10 @@ Status LocalTables::TruncateStaging(const Context& ctx) {
 Status LocalTables::ExchangeCompleted(const Context& ctx) {
   PF_TRY(Run(ctx, fmt::format("EXCHANGE TABLES {} AND {}", Sql(destination()), Sql(completed()))));
   PF_FAULT(ctx, "clickhouse.tables_exchanged");
+  return DropCompleted(ctx);
+}
+
+Status LocalTables::DropCompleted(const Context& ctx) {
   PF_TRY(Run(ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", Sql(completed()))));
   has_completed_ = false;
   return {};

@@ -18,7 +18,8 @@ enum class TtlPolicy : uint8_t {
   kApply,  // the local merges apply them
 };
 
-// Active parts of a table by partition id.
+// Active parts of a table by partition id; without the empty ones that the engine leaves where rows
+// were moved, truncated or expired.
 struct PartitionStats {
   int64_t parts = 0, rows = 0, bytes = 0;
   bool operator==(const PartitionStats&) const = default;
@@ -38,7 +39,8 @@ struct LocalTablesRequest {
 // first. One thread at a time.
 class LocalTables {
  public:
-  // Drops leftovers, creates databases (Atomic) and both tables, sets the codec, stops merges.
+  // Drops leftovers, creates databases (Atomic) and both tables, sets the codec, stops merges (so
+  // that they stay stopped also when the engine's process is started again).
   // kRefused or kInvalidArgument from the engine say that a schema does not work here.
   static Result<LocalTables> Create(const Context& ctx, Engine& engine, LocalTablesRequest request);
 
@@ -65,6 +67,8 @@ class LocalTables {
   Status TruncateStaging(const Context& ctx);
   // Destination and completed table change names, and the emptied one is dropped.
   Status ExchangeCompleted(const Context& ctx);
+  // The emptied table behind the completed table's name, after an exchange.
+  Status DropCompleted(const Context& ctx);
   // STOP MERGES does not survive a restart of the engine: said again for every table.
   Status StopMerges(const Context& ctx);
   Status StartDestinationMerges(const Context& ctx);

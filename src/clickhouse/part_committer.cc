@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -18,38 +20,8 @@
 namespace partforge::clickhouse {
 namespace {
 
-constexpr int64_t kPollMs = 1000;
-constexpr int64_t kAttachTriesMax = 600;
 constexpr std::string_view kTokenProtocol = "TOKEN";
-
-std::string QueryPrefix(const CommitId& commit) {
-  return fmt::format("pf-{}-", commit);
-}
-
-bool IsRetracting(const Commit& commit) {
-  const Result<JsonDoc> staged = ParseJson(commit.staged);
-  return staged.ok() && staged->is_object() && staged->contains("retract");
-}
-
-Status InDoubt(const Piece& piece, std::string_view table, std::string message) {
-  return Status(Code::kUnknownOutcome,
-                fmt::format("piece {} ({}): {}", piece.number, piece.token, message))
-      .Explain(2138, std::string(table),
-               "look for the part's rows in the table; nothing is attached again until somebody "
-               "has decided (job-status --details)");
-}
-
-// The epoch in "pf-<commit>-<op>-e<epoch>-<n>"; 0 when there is none.
-uint64_t EpochOfQuery(std::string_view query_id) {
-  const size_t at = query_id.rfind("-e");
-  if (at == std::string_view::npos) return 0;
-  uint64_t epoch = 0;
-  for (const char c : query_id.substr(at + 2)) {
-    if (c < '0' || c > '9') break;
-    epoch = epoch * 10 + static_cast<uint64_t>(c - '0');
-  }
-  return epoch;
-}
+constexpr std::string_view kSerialKind = "dir";
 
 }  // namespace
 
@@ -138,6 +110,13 @@ Result<Prepared> PartCommitter::Prepare(const Context& ctx, const Commit& propos
 
 Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   PF_ASSIGN(const Intent intent, ReadIntent(fenced));
+  if (intent.table_uuid != target_.table_uuid) {
+    return Status(Code::kRefused, fmt::format("the table had uuid {} when the import was decided, "
+                                              "it has {} now",
+                                              intent.table_uuid, target_.table_uuid))
+        .Explain(2138, target_.table.ToString(),
+                 "nothing was placed; partforge retry-failed, then run the import again");
+  }
   PF_ASSIGN(const ArtifactMeta meta, ReadMeta(ctx, intent));
   PF_ASSIGN(std::vector<Piece> pieces, scope.Pieces(ctx));
   if (pieces.size() != meta.parts.size()) {
@@ -148,30 +127,34 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
             2133, intent.meta_key,
             "the artifact was changed after it was decided; run the part again with retry-failed");
   }
-  std::mutex intend_mutex;  // the scope is for one thread at a time
+  if (!pieces.empty()) PF_TRY(AnnounceSerial(ctx, fenced, fenced.serial, scope));
   const auto stage_one = [&](const Context& inner, int64_t i) -> Status {
     Piece& piece = pieces[static_cast<size_t>(i)];
     piece.token = PieceToken(piece.partition, fenced.serial, piece.number);
-    {
-      const std::lock_guard lock(intend_mutex);
-      const Thing wish{.id = 0,
-                       .kind = "dir",
-                       .name = "pftmp_" + piece.token,
-                       .uuid = target_.table_uuid,
-                       .state = "INTENT",
-                       .shard = 0};
-      PF_TRY(scope.Intend(inner, wish));
-    }
     return StagePiece(inner, intent, meta.parts[static_cast<size_t>(i)], piece);
   };
   PF_TRY(ParallelFor(ctx, static_cast<int64_t>(pieces.size()), settings_.files_in_parallel,
                      stage_one));
-  if (settings_.checks_table) PF_TRY(CheckStagedTable(ctx, pieces));
-  PF_TRY(SyncDirectory(target_.detached()));
+  if (!pieces.empty()) {
+    if (settings_.checks_table) PF_TRY(CheckStagedTable(ctx, pieces));
+    PF_TRY(SyncDirectory(target_.detached()));
+  }
   PF_FAULT(ctx, "clickhouse.pieces_staged");
   return Staged{.staged = DumpJson(
                     JsonDoc{{"version", 1}, {"serial", fenced.serial}, {"pieces", pieces.size()}}),
                 .pieces = std::move(pieces)};
+}
+
+// One intent for all directories of a serial, before the first is made: Clean finds them by it.
+Status PartCommitter::AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
+                                     CommitScope& scope) {
+  PF_TRY(scope.Intend(ctx, Thing{.id = 0,
+                                 .kind = std::string(kSerialKind),
+                                 .name = fmt::format("{}/{}", fenced.id, serial),
+                                 .uuid = target_.table_uuid,
+                                 .state = "INTENT",
+                                 .shard = 0}));
+  return {};
 }
 
 Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
@@ -201,8 +184,14 @@ Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Pie
   create.name = scratch;
   create.uuid.clear();
   create.cluster.clear();
-  PF_ASSIGN(const LocalDdl ddl, NormalizeDestination(create.ToSql(), DdlOptions{}));
-  PF_TRY(engine_.Query(ctx, ddl.sql, {}));
+  // On the same disk as the target, since the files are linked there.
+  std::vector<EngineSetting> placement;
+  for (const EngineSetting& setting : create.settings) {
+    if (setting.name == "storage_policy" || setting.name == "disk") placement.push_back(setting);
+  }
+  PF_ASSIGN(LocalDdl ddl, NormalizeDestination(create.ToSql(), DdlOptions{}));
+  for (EngineSetting& setting : placement) ddl.table.settings.push_back(std::move(setting));
+  PF_TRY(engine_.Query(ctx, ddl.table.ToSql(), {}));
   const auto run = [&]() -> Status {
     PF_TRY(engine_.Query(ctx, fmt::format("SYSTEM STOP MERGES {}", scratch_sql), {}));
     PF_ASSIGN(const ImportTarget check, ReadImportTarget(ctx, engine_, scratch));
@@ -237,297 +226,37 @@ Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Pie
   return status;
 }
 
-Status PartCommitter::Take(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_ASSIGN(const Intent intent, ReadIntent(fenced));
-  PF_TRY(CheckTargetUuid(ctx, intent));
-  PF_TRY(WaitForOlderStatements(ctx, fenced));
-  return scope.Hold(ctx);
-}
-
-Status PartCommitter::CheckTargetUuid(const Context&, const Intent& intent) {
-  if (intent.table_uuid == target_.table_uuid) return {};
-  return Status(Code::kUnknownOutcome,
-                fmt::format("the table had uuid {} when the import was decided, it has {} now",
-                            intent.table_uuid, target_.table_uuid))
-      .Explain(2138, target_.table.ToString(),
-               "the table was created again or exchanged; name the table with the old uuid, or "
-               "start a new job");
-}
-
-Status PartCommitter::WaitForOlderStatements(const Context& ctx, const Commit& fenced) {
-  const std::string prefix = QueryPrefix(fenced.id);
-  const std::string pattern = QuoteString(prefix + "%");
-  const std::string sql = fmt::format(
-      "SELECT query_id, Settings['log_comment'] FROM system.processes WHERE query_id LIKE {0} OR "
-      "Settings['log_comment'] LIKE {0}",
-      pattern);
-  const int64_t started_ms = MonotonicMs();
-  while (true) {
-    PF_ASSIGN(const QueryOutcome outcome, engine_.Query(ctx, sql, {}));
-    std::string oldest;
-    for (const auto& row : SplitTsv(outcome.text)) {
-      const std::string& id = row.at(0).starts_with(prefix) ? row.at(0) : row.at(1);
-      if (EpochOfQuery(id) < fenced.epoch) oldest = id;
-    }
-    if (oldest.empty()) return {};
-    const Status killed = engine_.Kill(ctx, oldest);
-    Ignore(ctx, killed, "it is asked again");
-    if (MonotonicMs() - started_ms > settings_.old_statement_ms_max) {
-      return Status(Code::kUnknownOutcome, fmt::format("old statement still running: {}", oldest))
-          .Explain(2138, target_.table.ToString(),
-                   "end the statement on the server, then run the import again");
-    }
-    ctx.clock.SleepMs(kPollMs, ctx.stop);
-    PF_TRY(ctx.CheckStop("waiting for an older statement"));
-  }
-}
-
-Result<Evidence> PartCommitter::Inspect(const Context& ctx, const Commit& fenced,
-                                        CommitScope& scope) {
-  if (IsRetracting(fenced)) return Evidence::kNotApplied;
-  PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-  size_t applied = 0;
-  for (const Piece& piece : pieces) {
-    if (piece.state == PieceState::kConfirmed) {
-      ++applied;
-      continue;
-    }
-    PF_ASSIGN(const PieceSeen seen, LookForPiece(ctx, engine_, target_, piece));
-    if (seen.place == PiecePlace::kAttached) ++applied;
-  }
-  if (applied == pieces.size()) return Evidence::kApplied;
-  return applied == 0 ? Evidence::kNotApplied : Evidence::kPartly;
-}
-
-Result<Json> PartCommitter::Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  if (IsRetracting(fenced)) {
-    return Status(Code::kRefused, "a retract of this artifact is under way")
-        .Explain(2148, target_.table.ToString(), "nothing: the artifact is taken back");
-  }
-  PF_ASSIGN(const Intent intent, ReadIntent(fenced));
-  PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-  JsonDoc receipt_parts = JsonDoc::array();
-  int64_t rows = 0;
-  for (const Piece& piece : pieces) {
-    if (piece.state != PieceState::kConfirmed && piece.state != PieceState::kReplaced) {
-      const std::lock_guard lock(apply_mutex_);
-      PF_TRY(ApplyPiece(ctx, fenced, piece, scope));
-    }
-    rows += piece.rows;
-    receipt_parts.push_back(
-        JsonDoc{{"part", piece.stage_part}, {"token", piece.token}, {"rows", piece.rows}});
-    PF_TRY(ctx.CheckStop("publishing"));
-  }
-  const JsonDoc receipt{{"version", 1},
-                        {"commit_id", fenced.id},
-                        {"table_uuid", target_.table_uuid},
-                        {"table", target_.table.ToString()},
-                        {"rows", rows},
-                        {"parts", receipt_parts},
-                        {"time_ms", ctx.clock.NowMs()}};
-  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
-  PF_TRY(WriteObject(ctx, *store, intent.receipt_key, DumpJsonPretty(receipt)));
-  PF_FAULT(ctx, "clickhouse.receipt_written");
-  return DumpJson(JsonDoc{{"version", 1},
-                          {"rows", rows},
-                          {"parts", pieces.size()},
-                          {"receipt_key", intent.receipt_key}});
-}
-
-Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece,
-                                 CommitScope& scope) {
-  const std::filesystem::path detached = target_.detached();
-  const std::filesystem::path placed = detached / piece.token;
-  int64_t statement = 0;
-  bool has_attached = false;  // this call saw its own statement succeed
-  for (int64_t tries = 0; tries < kAttachTriesMax; ++tries) {
-    PF_TRY(scope.Hold(ctx));
-    PF_ASSIGN(const PieceSeen seen, has_attached ? LookForPiece(ctx, engine_, target_, piece)
-                                                 : LookUntilStable(ctx, engine_, target_, piece));
-    switch (seen.place) {
-      case PiecePlace::kStaged:
-        if (piece.state == PieceState::kStaged) {
-          PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kSent));
-          piece.state = PieceState::kSent;
-          PF_FAULT(ctx, "clickhouse.piece_sent");
-        }
-        PF_TRY(WaitForRoom(ctx, piece));
-        PF_TRY(RenameNoReplace(detached / seen.name, placed));
-        PF_TRY(SyncDirectory(detached));
-        PF_FAULT(ctx, "clickhouse.piece_placed");
-        continue;
-      case PiecePlace::kInterrupted:
-      case PiecePlace::kSetAside:
-        PF_TRY(RenameNoReplace(detached / seen.name, placed));
-        PF_TRY(SyncDirectory(detached));
-        continue;
-      case PiecePlace::kTrashed:
-        return Status(Code::kRefused, "the piece was taken back")
-            .Explain(2148, target_.table.ToString(), "nothing: the artifact is taken back");
-      case PiecePlace::kPlaced: {
-        if (has_attached) {
-          return InDoubt(piece, target_.table.ToString(),
-                         "the engine reported success and kept the part out (content deduplication "
-                         "of a replicated table)");
-        }
-        if (piece.state == PieceState::kStaged) {
-          PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kSent));
-          piece.state = PieceState::kSent;
-        }
-        const Status attached = AttachPiece(ctx, fenced, piece, ++statement);
-        PF_FAULT(ctx, "clickhouse.attach_sent");
-        if (attached.ok()) {
-          has_attached = true;
-          continue;
-        }
-        const Code code = attached.code();
-        if (code == Code::kUnknownOutcome || ClickHouseNumber(attached) == 233)
-          continue;  // look at the target
-        const FailureClass failure_class = FailureClassOf(attached);
-        const bool passes =
-            failure_class == FailureClass::kTransient || failure_class == FailureClass::kResource;
-        if (code == Code::kCancelled || code == Code::kLeaseLost) return attached;
-        if (!passes)
-          return Status(attached)
-              .As(Code::kRefused)
-              .Explain(2148, fmt::format("{} part {}", target_.table.ToString(), piece.stage_part),
-                       "see the engine's message; correct the job, then partforge retry-failed");
-        ctx.log.Warn("attach is tried again",
-                     {{"piece", piece.token}, {"error", attached.message()}});
-        ctx.clock.SleepMs(std::min<int64_t>(kPollMs * (tries + 1), 10'000), ctx.stop);
-        PF_TRY(ctx.CheckStop("attaching"));
-        continue;
-      }
-      case PiecePlace::kUnlisted:
-        // In the table's folder but unknown to the engine: it was not durable, or the engine is
-        // still loading.
-        if (tries > 10)
-          return InDoubt(
-              piece, target_.table.ToString(),
-              fmt::format("directory {} of the table is not listed in system.parts", seen.name));
-        ctx.clock.SleepMs(kPollMs, ctx.stop);
-        PF_TRY(ctx.CheckStop("waiting for the engine"));
-        continue;
-      case PiecePlace::kAbsent:
-        if (!has_attached && piece.state == PieceState::kStaged) {
-          return InDoubt(piece, target_.table.ToString(),
-                         "the bound directory is gone although it was never sent");
-        }
-        if (!has_attached && target_.is_replicated()) {
-          return InDoubt(
-              piece, target_.table.ToString(),
-              "absent from a replicated table: attached and merged, or put aside by the engine");
-        }
-        [[fallthrough]];  // SENT and absent for good: attached, and merged away since
-      case PiecePlace::kAttached:
-        PF_TRY(SyncTarget());
-        PF_FAULT(ctx, "clickhouse.piece_attached");
-        PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kConfirmed));
-        PF_FAULT(ctx, "clickhouse.piece_confirmed");
-        ctx.metrics.Add("partforge_publish_parts", {{"state", "confirmed"}});
-        return {};
-    }
-  }
-  return Status(Code::kUnavailable, fmt::format("piece {} could not be attached within {} tries",
-                                                piece.token, kAttachTriesMax))
-      .Explain(7008, target_.table.ToString(),
-               "look at the server's log, then run the import again");
-}
-
-Status PartCommitter::AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
-                                  int64_t number) {
-  QueryOptions options;
-  options.query_id =
-      fmt::format("{}{}-e{}-{}", QueryPrefix(fenced.id), piece.number, fenced.epoch, number);
-  // A repeated try of the same epoch must not meet its own earlier id.
-  options.query_id += fmt::format(".{}", RandomHex(ctx.random, 4));
-  PF_TRY(engine_.Query(ctx,
-                       fmt::format("ALTER TABLE {} ATTACH PART {}",
-                                   QuoteTable(target_.table.database, target_.table.table),
-                                   QuoteString(piece.token)),
-                       options));
-  return {};
-}
-
-Status PartCommitter::WaitForRoom(const Context& ctx, const Piece& piece) {
-  if (settings_.throttle_parts <= 0) return {};
-  const std::string sql = fmt::format(
-      "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND partition_id = {} "
-      "AND active",
-      QuoteString(target_.table.database), QuoteString(target_.table.table),
-      QuoteString(piece.partition));
-  for (int64_t waited = 0;; ++waited) {
-    PF_ASSIGN(const int64_t parts, QueryInt(ctx, engine_, sql, {}));
-    if (parts < settings_.throttle_parts) return {};
-    if (waited % 30 == 0)
-      ctx.log.Info(
-          "waiting for merges of the destination",
-          {{"partition", piece.partition}, {"parts", parts}, {"limit", settings_.throttle_parts}});
-    ctx.clock.SleepMs(kPollMs, ctx.stop);
-    PF_TRY(ctx.CheckStop("waiting for merges of the destination"));
-  }
-}
-
-Status PartCommitter::SyncTarget() const {
-  PF_TRY(SyncDirectory(target_.data_path));
-  return SyncDirectory(target_.detached());
-}
-
-Status PartCommitter::Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_TRY(WaitForOlderStatements(ctx, fenced));
-  PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-  const std::filesystem::path detached = target_.detached();
-  std::vector<PieceSeen> seen;
-  for (const Piece& piece : pieces) {
-    PF_ASSIGN(PieceSeen one, LookUntilStable(ctx, engine_, target_, piece));
-    const bool is_in_detached =
-        one.place == PiecePlace::kStaged || one.place == PiecePlace::kPlaced ||
-        one.place == PiecePlace::kInterrupted || one.place == PiecePlace::kSetAside ||
-        one.place == PiecePlace::kTrashed;
-    if (!is_in_detached) {
-      return InDoubt(
-          piece, target_.table.ToString(),
-          fmt::format("the artifact cannot be taken back, this piece is {}", PlaceName(one.place)));
-    }
-    seen.push_back(std::move(one));
-  }
-  if (!IsRetracting(fenced)) {
-    PF_ASSIGN(JsonDoc staged, ParseJson(fenced.staged));
-    staged["retract"] = true;
-    // From here on every holder of the fence only retracts.
-    PF_TRY(scope.Rebind(ctx, DumpJson(staged), pieces));
-    PF_FAULT(ctx, "clickhouse.retract_bound");
-  }
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const std::filesystem::path trash = detached / ("pftrash_" + pieces[i].token);
-    while (seen[i].place != PiecePlace::kTrashed) {
-      const Status renamed = RenameNoReplace(detached / seen[i].name, trash);
-      if (!renamed.ok() && renamed.code() != Code::kNotFound) return renamed;
-      // A stalled statement may have moved it between the look and the rename: look again.
-      PF_ASSIGN(seen[i], LookUntilStable(ctx, engine_, target_, pieces[i]));
-      if (seen[i].place == PiecePlace::kAttached || seen[i].place == PiecePlace::kUnlisted ||
-          seen[i].place == PiecePlace::kAbsent) {
-        return InDoubt(pieces[i], target_.table.ToString(),
-                       "the piece was attached while the artifact was taken back");
-      }
-    }
-    PF_FAULT(ctx, "clickhouse.piece_trashed");
-  }
-  return SyncDirectory(detached);
-}
-
-Status PartCommitter::Clean(const Context& ctx, const Commit&, CommitScope& scope) {
-  PF_ASSIGN(const std::vector<Thing> things, scope.Things(ctx));
+// Removes what was staged under any serial of this commit. Nothing of it is bound any more: the
+// commit is PUBLISHED or ABORTED.
+Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
+  PF_ASSIGN(const std::vector<Thing> things, scope.Things(ctx));  // of all commits of the job
+  const std::string prefix = fenced.id + "/";
+  std::vector<Thing> mine;
+  std::set<uint64_t> serials;
   for (const Thing& thing : things) {
-    if (thing.state == "GONE" || thing.kind != "dir") continue;
-    // The name is "pftmp_<token>"; what was placed has no such directory any more. Only names that
-    // we announced are removed.
-    PF_TRY(CheckRelativePath(thing.name));
-    if (!thing.name.starts_with("pftmp_"))
-      return Status(Code::kRefused, "not a name of ours: " + thing.name);
-    const std::string token = thing.name.substr(6);
-    PF_TRY(RemoveTree(target_.detached() / thing.name));
-    PF_TRY(RemoveTree(target_.detached() / ("pftrash_" + token)));
+    if (thing.kind != kSerialKind || thing.state == "GONE" || !thing.name.starts_with(prefix))
+      continue;
+    mine.push_back(thing);
+    uint64_t serial = 0;
+    const char* const end = thing.name.data() + thing.name.size();
+    const auto parsed = std::from_chars(thing.name.data() + prefix.size(), end, serial);
+    if (parsed.ec != std::errc() || parsed.ptr != end)
+      return Status(Code::kCorruption, "intent of a commit names no serial: " + thing.name);
+    // A table that was created anew took the old one's folder with it.
+    if (thing.uuid == target_.table_uuid) serials.insert(serial);
+  }
+  if (!serials.empty()) {
+    std::vector<std::filesystem::path> litter;
+    std::error_code error;
+    std::filesystem::directory_iterator entries(target_.detached(), error);
+    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+      const auto serial = SerialOfStagedName(entries->path().filename().string());
+      if (serial && serials.contains(*serial)) litter.push_back(entries->path());
+    }
+    if (error) return ErrnoStatus(error.value(), "list " + target_.detached().string());
+    for (const std::filesystem::path& directory : litter) PF_TRY(RemoveTree(directory));
+  }
+  for (const Thing& thing : mine) {
     Thing gone = thing;
     gone.state = "GONE";
     PF_TRY(scope.SetThing(ctx, thing, gone));

@@ -54,15 +54,22 @@ class PartCommitter final : public Committer {
   static Json IntentJson(const Intent& intent);
   static Result<Intent> ReadIntent(const Commit& commit);
   Result<ArtifactMeta> ReadMeta(const Context& ctx, const Intent& intent);
+  Status AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
+                        CommitScope& scope);
   Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
                     Piece& piece);
   Status CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces);
   Status ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece, CommitScope& scope);
-  Status AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece, int64_t number);
+  Status Place(const Context& ctx, const Piece& piece, const std::string& name);
+  Result<bool> AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
+                           int64_t number);
+  Status RollForward(const Context& ctx, const Commit& fenced, const std::vector<Piece>& pieces,
+                     const Piece& attached, CommitScope& scope);
   Status WaitForRoom(const Context& ctx, const Piece& piece);
-  Status WaitForOlderStatements(const Context& ctx, const Commit& fenced);
+  // Waits until no statement of this commit runs that was sent under an epoch below `epoch_end`;
+  // asks the engine to end them.
+  Status WaitForStatements(const Context& ctx, const Commit& fenced, uint64_t epoch_end);
   Status SyncTarget() const;
-  Status CheckTargetUuid(const Context& ctx, const Intent& intent);
 
   StateReader& state_;
   const StoreOfBucket store_of_bucket_;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "clickhouse/manifest.h"
 #include "clickhouse/part_verifier.h"
 #include "clickhouse/sip_hash.h"
@@ -130,6 +132,10 @@ Status ReadExtras(const PartFolder& folder, PartInfo& part) {
   if (folder.Has("metadata_version.txt")) {
     PF_ASSIGN(part.metadata_version, ParseMetadataVersion(metadata_version));
   }
+  if (folder.Has("serialization.json")) {
+    PF_ASSIGN(const std::string serialization, folder.Required("serialization.json"));
+    PF_ASSIGN(part.sparse_columns, ParseSparseColumns(serialization));
+  }
   PF_ASSIGN(const std::string substreams, folder.Optional("columns_substreams.txt"));
   if (!folder.Has("columns_substreams.txt")) return {};
   PF_ASSIGN(const std::vector<ColumnSubstreams> columns, ParseColumnsSubstreams(substreams));
@@ -154,6 +160,29 @@ std::string SqueezedType(std::string_view type) {
 
 Result<int64_t> ParseCountTxt(std::string_view text) {
   return ParseNonNegative(text, "count.txt");
+}
+
+Result<std::vector<std::string>> ParseSparseColumns(std::string_view json) {
+  const auto malformed = [](const Status& status) {
+    return Status(status)
+        .With("read serialization.json")
+        .Explain(8003, "serialization.json", "the part is damaged: take it from the server again");
+  };
+  const Result<JsonDoc> doc = ParseJson(json);
+  if (!doc.ok()) return malformed(doc.status());
+  JsonReader reader(*doc, "serialization.json");
+  const Result<const JsonDoc*> columns = reader.Array("columns");
+  if (!columns.ok()) return malformed(columns.status());
+  std::vector<std::string> sparse;
+  for (const JsonDoc& item : **columns) {
+    JsonReader column(item, "serialization.json: columns");
+    const Result<std::string> name = column.String("name");
+    if (!name.ok()) return malformed(name.status());
+    const Result<std::string> kind = column.StringOr("kind", "Default");
+    if (!kind.ok()) return malformed(kind.status());
+    if (*kind == "Sparse") sparse.push_back(*name);
+  }
+  return sparse;
 }
 
 Result<int64_t> ParseMetadataVersion(std::string_view text) {

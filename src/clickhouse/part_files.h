@@ -31,6 +31,9 @@ struct ColumnSubstreams {
 // columns_substreams.txt, version 1: for each column of the part the streams it is stored in.
 Result<std::vector<ColumnSubstreams>> ParseColumnsSubstreams(std::string_view text);
 
+// serialization.json: the columns that are stored sparsely (only values that are no default).
+Result<std::vector<std::string>> ParseSparseColumns(std::string_view json);
+
 Result<int64_t> ParseCountTxt(std::string_view text);         // rows, ≥ 0
 Result<int64_t> ParseMetadataVersion(std::string_view text);  // ≥ 0
 
@@ -46,10 +49,11 @@ struct PartInfo {
   int64_t data_compressed_bytes = 0;    // the column files
   int64_t data_uncompressed_bytes = 0;  // raw bytes of the columns, for the block estimate
   std::vector<PartColumn> columns;
-  std::vector<std::string> projections;  // without ".proj"
-  bool has_lightweight_delete = false;   // PF2110: column _row_exists
-  bool has_partition_file = false;       // partition.dat; absent without PARTITION BY
-  bool has_ttl_file = false;             // ttl.txt: carries TTL bounds (PF2111)
+  std::vector<std::string> projections;     // without ".proj"
+  bool has_lightweight_delete = false;      // PF2110: column _row_exists
+  bool has_partition_file = false;          // partition.dat; absent without PARTITION BY
+  bool has_ttl_file = false;                // ttl.txt: carries TTL bounds (PF2111)
+  std::vector<std::string> sparse_columns;  // of serialization.json
   std::optional<int64_t> metadata_version;
   std::string default_codec;  // text of default_compression_codec.txt, "" when absent
   PartChecksums checksums;

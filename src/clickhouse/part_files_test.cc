@@ -56,6 +56,10 @@ TEST_F(ReadPartTest, SeesProjectionsTtlAndPartition) {
   EXPECT_TRUE(Read(Golden("ttl").directory())->has_ttl_file);
   EXPECT_TRUE(Read(Golden("wide").directory())->has_partition_file);
   EXPECT_FALSE(Read(Golden("compact").directory())->has_partition_file);
+  EXPECT_EQ(Read(Golden("sparse").directory())->sparse_columns, std::vector<std::string>{"s"});
+  EXPECT_TRUE(Read(Golden("wide").directory())->sparse_columns.empty());
+  EXPECT_FALSE(ParseSparseColumns("{}").ok());
+  EXPECT_FALSE(ParseSparseColumns("{\"columns\":[{}]}").ok());
   EXPECT_EQ(Read(Golden("mask").directory())->columns.back(), (PartColumn{"_row_exists", "UInt8"}));
 }
 
@@ -142,6 +146,7 @@ TEST(ColumnsTxt, MutatedListsNeverCrash) {
       (void)ParseColumnsTxt(broken);
       (void)ParseColumnsSubstreams(broken);
       (void)ParseCountTxt(broken);
+      (void)ParseSparseColumns(broken);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -10,12 +11,15 @@
 #include "base/files.h"
 #include "clickhouse/checksums.h"
 #include "clickhouse/local_tables.h"
+#include "clickhouse/part_name.h"
 #include "engine/sql_text.h"
 
 namespace partforge::clickhouse {
 namespace {
 
 constexpr uint64_t kBlockBase = uint64_t{1} << 62;
+constexpr int kPieceBits = 20;
+constexpr std::string_view kStagedPrefix = "pftmp_", kTrashPrefix = "pftrash_";
 constexpr int kLooksForAbsence = 4;
 constexpr int64_t kLookPauseMs = 1000;
 
@@ -29,29 +33,36 @@ bool IsOurs(const std::filesystem::path& directory, const Piece& piece) {
   return identity.ok() && identity->dev == piece.dev && identity->ino == piece.ino;
 }
 
-// An inode number may be used again after a directory is gone: the content decides.
+// An inode number may be used again after a directory is gone: the content decides. (An artifact of
+// the reference has no recorded hash; then the identity has to do.)
 bool HasOurFiles(const std::filesystem::path& directory, const Piece& piece) {
+  if (piece.files_hash.empty()) return true;
   const Result<std::string> text = ReadFile(directory / kChecksumsFile, kChecksumsBytesMax);
   return text.ok() && Sha256Hex(*text) == piece.files_hash;
 }
 
+using IsCandidate = bool (*)(std::string_view name);
+bool IsSetAside(std::string_view name) {
+  return std::any_of(kAsidePrefixes.begin(), kAsidePrefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+bool IsTrash(std::string_view name) {
+  return name.starts_with(kTrashPrefix);
+}
+bool IsOfTable(std::string_view name) {
+  return name != "detached";
+}
+
+// The first directory of `folder` that is the bound one, among those whose name may be.
 Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& folder,
-                                                  const Piece& piece, bool is_detached) {
+                                                  const Piece& piece, IsCandidate is_candidate) {
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
   if (error) return ErrnoStatus(error.value(), "list " + folder.string());
   for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     if (error) return ErrnoStatus(error.value(), "list " + folder.string());
     const std::string name = entries->path().filename().string();
-    if (is_detached) {
-      bool is_aside = false;
-      for (const std::string_view prefix : kAsidePrefixes)
-        is_aside = is_aside || name.starts_with(prefix);
-      if (!is_aside) continue;
-    } else if (name == "detached") {
-      continue;
-    }
-    if (IsOurs(entries->path(), piece) && HasOurFiles(entries->path(), piece))
+    if (is_candidate(name) && IsOurs(entries->path(), piece) && HasOurFiles(entries->path(), piece))
       return std::optional<std::string>(name);
   }
   return std::optional<std::string>();
@@ -82,18 +93,30 @@ std::string_view PlaceName(PiecePlace place) {
 }
 
 std::string PieceToken(std::string_view partition_id, uint64_t serial, int64_t piece_number) {
-  const uint64_t block = kBlockBase + (serial << 20) + static_cast<uint64_t>(piece_number);
+  const uint64_t block = kBlockBase + (serial << kPieceBits) + static_cast<uint64_t>(piece_number);
   return fmt::format("{}_{}_{}_0", partition_id, block, block);
+}
+
+std::optional<uint64_t> SerialOfStagedName(std::string_view name) {
+  for (const std::string_view prefix : {kStagedPrefix, kTrashPrefix}) {
+    if (!name.starts_with(prefix)) continue;
+    const Result<PartName> token = ParsePartName(name.substr(prefix.size()));
+    if (!token.ok() || token->min_block != token->max_block || token->level != 0) return {};
+    const auto block = static_cast<uint64_t>(token->min_block);
+    if (block < kBlockBase) return {};
+    return (block - kBlockBase) >> kPieceBits;
+  }
+  return {};
 }
 
 Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportTarget& target,
                                const Piece& piece) {
   const std::filesystem::path detached = target.detached();
   const std::pair<std::string, PiecePlace> names[] = {
-      {"pftmp_" + piece.token, PiecePlace::kStaged},
+      {std::string(kStagedPrefix) + piece.token, PiecePlace::kStaged},
       {piece.token, PiecePlace::kPlaced},
       {"attaching_" + piece.token, PiecePlace::kInterrupted},
-      {"pftrash_" + piece.token, PiecePlace::kTrashed}};
+      {std::string(kTrashPrefix) + piece.token, PiecePlace::kTrashed}};
   for (const auto& [name, place] : names) {
     const Result<DirectoryIdentity> identity = IdentityOf(detached / name);
     if (!identity.ok() && identity.status().code() == Code::kNotFound) continue;
@@ -105,10 +128,14 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
                  "somebody put another directory under that name; move it away and run the import "
                  "again");
   }
-  PF_ASSIGN(const std::optional<std::string> aside, FindByIdentity(detached, piece, true));
+  PF_ASSIGN(const std::optional<std::string> aside, FindByIdentity(detached, piece, &IsSetAside));
   if (aside) return PieceSeen{PiecePlace::kSetAside, *aside};
+  // Under an earlier token: a retract was turned back and the piece bound anew (clickhouse-parts
+  // §11.6).
+  PF_ASSIGN(const std::optional<std::string> trash, FindByIdentity(detached, piece, &IsTrash));
+  if (trash) return PieceSeen{PiecePlace::kStaged, *trash};
   PF_ASSIGN(const std::optional<std::string> inside,
-            FindByIdentity(target.data_path, piece, false));
+            FindByIdentity(target.data_path, piece, &IsOfTable));
   if (!inside) return PieceSeen{};
   PF_ASSIGN(
       const int64_t listed,

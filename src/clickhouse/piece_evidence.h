@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,7 @@ namespace partforge::clickhouse {
 
 // Where the bound directory of a piece is now (exactly-once §6.1, table of evidence).
 enum class PiecePlace : uint8_t {
-  kStaged,       // detached/pftmp_<token>
+  kStaged,       // detached/pftmp_<token>, or pftrash_<earlier token> after a rebind
   kPlaced,       // detached/<token>
   kInterrupted,  // detached/attaching_<token>: an attach was cut off
   kSetAside,     // detached/<prefix>_…: the engine put our directory aside under another name
@@ -33,6 +34,8 @@ struct PieceSeen {
 // The part name under which a piece is placed: "<partition>_<B>_<B>_0" with B = 2^62 + serial·2^20
 // + number.
 std::string PieceToken(std::string_view partition_id, uint64_t serial, int64_t piece_number);
+// The serial in "pftmp_<token>" or "pftrash_<token>"; empty for any other name.
+std::optional<uint64_t> SerialOfStagedName(std::string_view name);
 
 // One look at the target for one bound piece. Names are looked up one after the other, so kAbsent
 // proves nothing alone.

@@ -13,9 +13,11 @@
 namespace partforge::clickhouse {
 namespace {
 
-// Letters of job and part ids that a freeze name may hold.
+// Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
+// name.
 std::string FreezeWord(std::string_view text) {
-  std::string word(text);
+  constexpr size_t kFreezeWordMax = 64;
+  std::string word(text.substr(0, kFreezeWordMax));
   for (char& c : word) {
     const bool is_kept =
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -53,11 +55,12 @@ void StageClock::End(const Context& ctx) {
 }
 
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
-                               ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part,
-                               const Task& task, std::string owner_job, std::string owner_task,
-                               TaskScope& scope)
+                               LocalSchemaCache& cache, ObjectStore& store, RewriteJobSpec job,
+                               RewriteTaskSpec part, const Task& task, std::string owner_job,
+                               std::string owner_task, TaskScope& scope)
     : settings_(settings),
       engines_(engines),
+      cache_(cache),
       store_(store),
       job_(std::move(job)),
       part_(std::move(part)),
@@ -141,13 +144,11 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
 
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
-  DdlOptions options;
-  options.keep_ttl = true;
-  PF_ASSIGN(options.engine, ReadEngineNames(ctx, *local));
-  PF_ASSIGN(source_ddl_, NormalizeSource(job_.source_schema, options));
-  PF_ASSIGN(destination_ddl_, NormalizeDestination(job_.destination_schema, options));
-  PF_ASSIGN(const QueryOutcome version, local->Query(ctx, "SELECT version()", {}));
-  engine_version_ = version.text.substr(0, version.text.find('\n'));
+  PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
+            cache_.Get(ctx, *local, task_.job, job_));
+  source_ddl_ = schemas->source;
+  destination_ddl_ = schemas->destination;
+  engine_version_ = schemas->engine_version;
   PF_ASSIGN(LocalTables tables,
             LocalTables::Create(ctx, *local,
                                 LocalTablesRequest{.source = source_ddl_,
@@ -162,6 +163,15 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
             CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
                              source_ddl_.table.name.ToString()));
+  // A default that the local table had to lose would read as another value here.
+  for (const std::string& column : source_ddl_.columns_without_default) {
+    if (std::find(absent.begin(), absent.end(), column) == absent.end()) continue;
+    return Status(Code::kCorruption,
+                  fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
+                              "unknown here",
+                              column))
+        .Explain(2147, part_.part_name, "provide the function with --udf-path");
+  }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",
                  {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});
@@ -170,7 +180,7 @@ Status RewriteAttempt::Attach(const Context& ctx) {
       tables_->AttachSource(ctx, scope_.scratch() / "source" / part_.part_name, part_.part_name));
   PF_ASSIGN(const PartitionMap attached, tables_->ActiveParts(ctx, tables_->source()));
   const PartitionStats total = Total(attached);
-  if (total.parts != 1) {
+  if (total.parts != (source_.part.rows > 0 ? 1 : 0)) {
     return Status(Code::kCorruption,
                   fmt::format("1 active part expected in the source table, {} found", total.parts))
         .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
@@ -207,6 +217,7 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .insert_select = job_.insert_select,
       .current_database = job_.source_database,
       .plan = plan_,
+      .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0,
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = scope_.slot_path(),
@@ -240,18 +251,18 @@ Status RewriteAttempt::Merge(const Context& ctx) {
   produced_ = after_insert_;
   const PartitionStats total = Total(after_insert_);
   const bool is_merged = total.parts <= static_cast<int64_t>(after_insert_.size());
-  // T5 leaves one part a partition; T6 and T8 may leave more, and TTL is applied by merges only.
-  if (inserted_.state.tier == InsertTier::kOneBlock ||
-      (is_merged && settings_.ttl == TtlPolicy::kKeep))
-    return {};
+  const bool applies_ttl = settings_.ttl == TtlPolicy::kApply;
+  // One block leaves one part a partition, unless the SELECT makes more rows than the part has;
+  // other tiers and chunks leave more. TTL is applied by merges only.
+  if (produced_.empty() || (is_merged && !applies_ttl)) return {};
   PF_ASSIGN(Engine* const local, engine(ctx));
-  PF_ASSIGN(
-      const MergeWaitOutcome merged,
-      WaitForMerges(ctx, *local, *tables_,
-                    MergeWaitRequest{.tuning = tuning_,
-                                     .runtime_ms_max = settings_.merge_runtime_ms_max,
-                                     .merges_whole_partitions =
-                                         inserted_.state.tier == InsertTier::kBlocksAndMerge}));
+  PF_ASSIGN(const MergeWaitOutcome merged,
+            WaitForMerges(ctx, *local, *tables_,
+                          MergeWaitRequest{
+                              .tuning = tuning_,
+                              .runtime_ms_max = settings_.merge_runtime_ms_max,
+                              .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
+                              .applies_ttl = applies_ttl}));
   produced_ = merged.partitions;
   PF_FAULT(ctx, "clickhouse.parts_merged");
   return {};
@@ -265,6 +276,13 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                   QuoteTable(tables_->destination().database, tables_->destination().table)),
       {}));
   PF_ASSIGN(produced_, tables_->ActiveParts(ctx, tables_->destination()));
+  if (settings_.ttl == TtlPolicy::kApply) {
+    rows_expired_ = Total(after_insert_).rows - Total(produced_).rows;
+    if (rows_expired_ > 0) {
+      ctx.log.Info("expired rows left out",
+                   {{"job", task_.job}, {"part", task_.id}, {"rows", rows_expired_}});
+    }
+  }
   if (settings_.verify == VerifyMode::kNone) return {};
   PF_TRY(CheckConservation(RowCounts{.written = inserted_.written_rows(),
                                      .before_merge = Total(after_insert_).rows,
@@ -272,7 +290,9 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                                      .engine = destination_ddl_.table.engine,
                                      .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
                            part_.part_name));
-  if (plan_.ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, plan_.ranges, visible_rows_));
+  std::vector<RowRange> ranges;  // as inserted: the ladder may have split the planned ones
+  for (const ChunkOutcome& chunk : inserted_.chunks) ranges.push_back(chunk.range);
+  if (ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, ranges, visible_rows_));
   if (settings_.verify != VerifyMode::kContent) return {};
   if (!produced_.empty()) PF_TRY(CheckTable(ctx, *local, tables_->destination()));
   if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)
@@ -301,7 +321,7 @@ Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
   PF_ASSIGN(const QueryOutcome listed,
             local->Query(ctx,
                          fmt::format("SELECT name, path FROM system.parts WHERE database = {} AND "
-                                     "table = {} AND active ORDER BY name",
+                                     "table = {} AND active AND rows > 0 ORDER BY name",
                                      QuoteString(table.database), QuoteString(table.table)),
                          {}));
   const std::optional<std::filesystem::path> data_path = local->data_path();
@@ -405,6 +425,7 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   output.source_rows_visible = visible_rows_;
   output.rows_selected = inserted_.written_rows();
   output.rows_written = inserted_.written_rows();
+  output.rows_expired = rows_expired_;
   output.chunks = static_cast<int64_t>(inserted_.chunks.size());
   output.insert_attempts = inserted_.attempts();
   output.peak_memory_bytes = engines_.PeakMemoryBytes(scope_.slot());

@@ -11,6 +11,7 @@
 #include "clickhouse/artifact_upload.h"
 #include "clickhouse/chunk_inserter.h"
 #include "clickhouse/ddl.h"
+#include "clickhouse/local_schemas.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
@@ -41,9 +42,9 @@ class StageClock {
 // Finish whatever happened.
 class RewriteAttempt {
  public:
-  RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines, ObjectStore& store,
-                 RewriteJobSpec job, RewriteTaskSpec part, const Task& task, std::string owner_job,
-                 std::string owner_task, TaskScope& scope);
+  RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines, LocalSchemaCache& cache,
+                 ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part, const Task& task,
+                 std::string owner_job, std::string owner_task, TaskScope& scope);
 
   Result<TaskResult> Run(const Context& ctx);
   // Drops tables and scratch, best effort.
@@ -67,6 +68,7 @@ class RewriteAttempt {
 
   const RewriteSettings& settings_;
   SlotEngines& engines_;
+  LocalSchemaCache& cache_;
   ObjectStore& store_;
   const RewriteJobSpec job_;
   const RewriteTaskSpec part_;
@@ -82,7 +84,7 @@ class RewriteAttempt {
   std::string engine_version_;
   InsertPlan plan_;
   InsertOutcome inserted_;
-  int64_t visible_rows_ = 0;
+  int64_t visible_rows_ = 0, rows_expired_ = 0;
   PartitionMap after_insert_, produced_;
   ArtifactMeta meta_;
   MetaReference meta_reference_;

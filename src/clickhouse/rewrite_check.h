@@ -31,7 +31,7 @@ bool IsCollapsingEngine(std::string_view engine);
 Status CheckRanges(const Context& ctx, LocalTables& tables, const std::vector<RowRange>& ranges,
                    int64_t visible_rows);
 
-// V5: the order-free hash of all destination columns equals that of the SELECT over the whole
+// V5: the order-free hash of the inserted columns equals that of the SELECT over the whole
 // source part. The select is the user's, without the INSERT; `columns` are the destination's
 // insertable columns in order. Only for plain MergeTree.
 struct ContentQuestion {

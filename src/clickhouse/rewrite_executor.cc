@@ -15,25 +15,24 @@ constexpr int kDiskFull = 7007, kPoisonPart = 2139;
 constexpr int64_t kDiskBackoffMs = 30'000;
 
 // How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
-// before the bare code; a full disk and a lost engine hand the part back, an exhausted ladder does
-// not.
+// before the bare code; what may pass is left to the worker, which releases with its own back-off;
+// a full disk hands the part back, an exhausted ladder does not.
 Result<Settlement> SettleFailure(const Lease& lease, Status status) {
-  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost ||
-      status.code() == Code::kUnavailable)
-    return status;
+  if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost) return status;
   Failure failure = FailureFrom(status);
-  if (status.explanation().pf_number == kDiskFull) {
-    failure.failure_class = FailureClass::kDisk;
-    return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
-  }
-  if (failure.code != 0) failure.failure_class = FailureClassOf(status);
-  if (status.code() == Code::kExhausted) failure.failure_class = FailureClass::kResource;
-  if (status.code() == Code::kCorruption && failure.code == 0)
-    failure.failure_class = FailureClass::kData;
+  if (failure.code != 0 || status.code() == Code::kExhausted)
+    failure.failure_class = FailureClassOf(status);
+  if (status.explanation().pf_number == kDiskFull) failure.failure_class = FailureClass::kDisk;
   if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
-  if (failure.failure_class == FailureClass::kTransient)
-    return std::move(status).As(Code::kUnavailable);
-  return FailedSettlement(lease, failure);
+  switch (failure.failure_class) {
+    case FailureClass::kDisk:
+      return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
+    case FailureClass::kTransient:
+    case FailureClass::kDoubt:  // only throw-away tables were touched
+      return std::move(status).As(Code::kUnavailable);
+    default:
+      return FailedSettlement(lease, failure);
+  }
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Add("partforge_forges_started_total", labels);
   const int64_t started_ms = MonotonicMs();
 
-  RewriteAttempt attempt(settings_, engines_, *store, std::move(job), part, task,
+  RewriteAttempt attempt(settings_, engines_, cache_, *store, std::move(job), part, task,
                          task.source_job.empty() ? task.job : task.source_job,
                          task.source_task.empty() ? task.id : task.source_task, scope);
   Result<TaskResult> result = attempt.Run(ctx);
@@ -73,8 +72,11 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Add(
       result.ok() ? "partforge_forges_completed_total" : "partforge_forges_failed_total", labels);
   if (!result.ok()) {
-    return SettleFailure(lease, std::move(result).status().With(fmt::format(
-                                    "rewrite part {} ({})", part.part_name, task.id)));
+    Status status = std::move(result).status().With(
+        fmt::format("rewrite part {} ({})", part.part_name, task.id));
+    ctx.log.Warn("rewrite failed",
+                 {{"job", task.job}, {"part", task.id}, {"error", status.ToString()}});
+    return SettleFailure(lease, std::move(status));
   }
   ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
   ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/machine.h"
 #include "clickhouse/insert_tier.h"
+#include "clickhouse/local_schemas.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/rewrite_check.h"
 #include "clickhouse/slot_engines.h"
@@ -58,6 +59,7 @@ class RewriteExecutor final : public Executor {
   const StoreOfBucket store_of_bucket_;
   SlotEngines& engines_;
   const RewriteSettings settings_;
+  LocalSchemaCache cache_;
 };
 
 }  // namespace partforge::clickhouse

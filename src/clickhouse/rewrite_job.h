@@ -61,6 +61,7 @@ struct RewriteOutput {
   std::map<std::string, int64_t> partition_parts;  // destination_active_partition_counts
   int64_t source_rows = 0, source_rows_visible = 0, rows_selected = 0, rows_written = 0,
           rows_out = 0;
+  int64_t rows_expired = 0;  // --ttl=apply: what the local merges left out
   int64_t bytes_out = 0, chunks = 0, insert_attempts = 0, peak_memory_bytes = 0;
   std::map<std::string, int64_t> stage_ms;  // rewrite_stage_durations_ms
 

@@ -241,6 +241,7 @@ TEST_F(Tar, ReadsUstarPrefixBase256PaxAndGnuNames) {
   }
 }
 
+// check: UX-11 (archives)
 TEST_F(Tar, NamesThatLeaveTheDirectoryAreRefused) {
   for (const std::string& name :
        std::vector<std::string>{"/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\\b",

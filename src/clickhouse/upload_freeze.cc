@@ -63,6 +63,12 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
                                       .compression_codec = "ZSTD(5)",
                                       .allows_other_tables = request.allows_other_tables,
                                       .allows_external_reads = request.allows_external_reads}));
+  if (!verdict.is_chunk_safe && !request.allows_whole_parts_only) {
+    return Status(Code::kRefused, verdict.chunk_refusal)
+        .Explain(2114, "insert-select-file:" + verdict.chunk_refusal,
+                 "--chunk-unsafe=single runs each part whole; across parts the result would still "
+                 "differ");
+  }
   plan.job.source_database = request.source.database;
   plan.job.source_table = request.source.table;
   plan.job.destination_database = verdict.destination.database;

@@ -23,6 +23,9 @@ struct UploadFreezeRequest {
   int parts_in_parallel = 1, files_in_parallel = 8;
   CoveredParts covered = CoveredParts::kRefuse;
   bool allows_other_tables = false, allows_external_reads = false;
+  // --chunk-unsafe=single: SQL that is right for whole parts only is run on whole parts; else it is
+  // refused (PF2114).
+  bool allows_whole_parts_only = false;
 };
 
 struct PlannedPart {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,7 +44,19 @@ class AvroCursor {
 
   uint64_t Varint() {
     if (at_ < end_ && *at_ < 0x80) return *at_++;  // most are short
-    return LongVarint();
+    if (end_ - at_ < 8) return LongVarint();
+    // Up to eight bytes at once: cut behind the first byte without the high bit, then close the
+    // gaps.
+    uint64_t word = 0;
+    std::memcpy(&word, at_, sizeof word);
+    const uint64_t stops = ~word & 0x8080808080808080u;
+    if (stops == 0) return LongVarint();
+    const int bits = std::countr_zero(stops) + 1;  // 8 for each byte taken
+    at_ += bits / 8;
+    word &= ~uint64_t{0} >> (64 - bits) & 0x7f7f7f7f7f7f7f7fu;
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
   }
   int64_t Long() {
     const uint64_t raw = Varint();
@@ -86,9 +99,21 @@ class AvroCursor {
     int64_t size_bytes =
         -1;  // of the items together, when the writer said so; never beyond the end
   };
+  // What happens to items: those without bytes count sixteenfold against the allowance when each
+  // takes memory.
+  enum class Purpose : uint8_t { kSkip, kKeep };
   // The head of the next run of items of an array or map whose items take at least `item_bytes_min`
   // bytes.
-  ItemBlock NextItems(const AvroType& item, int64_t item_bytes_min);
+  ItemBlock NextItems(const AvroType& item, int64_t item_bytes_min, Purpose purpose);
+  // Calls `keep` where each item of an array or map begins; it must read the item.
+  template <class Keep>
+  void ForItems(const AvroType& item, int64_t item_bytes_min, Keep keep) {
+    while (true) {
+      const ItemBlock block = NextItems(item, item_bytes_min, Purpose::kKeep);
+      if (block.count == 0) return;
+      for (int64_t i = 0; i < block.count && ok(); ++i) keep();
+    }
+  }
 
   // Passes over a datum of the type without allocating.
   void Skip(const AvroType& type);
@@ -105,6 +130,8 @@ class AvroCursor {
     return value;
   }
   uint64_t LongVarint();
+  void SkipVarints(int64_t count);
+  void SkipItems(const AvroType& item, bool is_map, int64_t count);
 
   const uint8_t* at_;
   const uint8_t* begin_;

@@ -243,15 +243,6 @@ T& As(void* target) {
   return *static_cast<T*>(target);
 }
 
-// Runs `item` for each item of an array or map of entries that take `bytes_min` bytes at least.
-template <class Item>
-void ForItems(const AvroType& element, int64_t bytes_min, AvroCursor& cursor, Item item) {
-  for (auto block = cursor.NextItems(element, bytes_min); block.count > 0;
-       block = cursor.NextItems(element, bytes_min)) {
-    for (int64_t i = 0; i < block.count && cursor.ok(); ++i) item();
-  }
-}
-
 void Run(const Node& node, AvroCursor& cursor, void* target) {
   switch (node.op) {
     case Op::kSkip:
@@ -316,12 +307,12 @@ void Run(const Node& node, AvroCursor& cursor, void* target) {
       return;
     case Op::kList:
       node.member->clear(target);
-      ForItems(*node.type->element, node.type->element->size_bytes_min, cursor,
-               [&] { Run(node.children[0], cursor, node.member->grow(target)); });
+      cursor.ForItems(*node.type->element, node.type->element->size_bytes_min,
+                      [&] { Run(node.children[0], cursor, node.member->grow(target)); });
       return;
     case Op::kMapPairs:
       node.member->clear(target);
-      ForItems(*node.type->element, node.type->element->size_bytes_min + 1, cursor, [&] {
+      cursor.ForItems(*node.type->element, node.type->element->size_bytes_min + 1, [&] {
         void* pair = node.member->grow(target);
         As<std::string>(node.member->first(pair)).assign(cursor.Bytes());
         Run(node.children[0], cursor, node.member->second(pair));
@@ -329,7 +320,7 @@ void Run(const Node& node, AvroCursor& cursor, void* target) {
       return;
     case Op::kArrayPairs:
       node.member->clear(target);
-      ForItems(*node.type->element, node.type->element->size_bytes_min, cursor, [&] {
+      cursor.ForItems(*node.type->element, node.type->element->size_bytes_min, [&] {
         void* pair = node.member->grow(target);
         void* first = node.member->first(pair);
         void* second = node.member->second(pair);
@@ -340,7 +331,7 @@ void Run(const Node& node, AvroCursor& cursor, void* target) {
     case Op::kPairsIntLong: {
       auto& pairs = As<std::vector<std::pair<int32_t, int64_t>>>(target);
       pairs.clear();
-      ForItems(*node.type->element, 2, cursor, [&] {
+      cursor.ForItems(*node.type->element, 2, [&] {
         const int32_t key = cursor.Int();
         pairs.emplace_back(key, cursor.Long());
       });
@@ -349,7 +340,7 @@ void Run(const Node& node, AvroCursor& cursor, void* target) {
     case Op::kPairsIntText: {
       auto& pairs = As<std::vector<std::pair<int32_t, std::string>>>(target);
       pairs.clear();
-      ForItems(*node.type->element, 2, cursor, [&] {
+      cursor.ForItems(*node.type->element, 2, [&] {
         const int32_t key = cursor.Int();
         pairs.emplace_back(key, cursor.Bytes());
       });

@@ -30,14 +30,11 @@ std::optional<MetadataPart> ReadMetadata(AvroCursor& cursor) {
   bytes_type.kind = AvroKind::kBytes;
   bytes_type.size_bytes_min = 1;
   MetadataPart part;
-  for (auto block = cursor.NextItems(bytes_type, 2); block.count > 0;
-       block = cursor.NextItems(bytes_type, 2)) {
-    for (int64_t i = 0; i < block.count && cursor.ok(); ++i) {
-      std::string key(cursor.Bytes());
-      part.entries.emplace_back(std::move(key), std::string(cursor.Bytes()));
-      if (part.entries.size() > kMetadataEntriesMax) cursor.Fail("too many metadata entries");
-    }
-  }
+  cursor.ForItems(bytes_type, 2, [&] {
+    std::string key(cursor.Bytes());
+    part.entries.emplace_back(std::move(key), std::string(cursor.Bytes()));
+    if (part.entries.size() > kMetadataEntriesMax) cursor.Fail("too many metadata entries");
+  });
   if (!cursor.ok()) return std::nullopt;
   part.size_bytes = cursor.position();
   return part;
@@ -159,7 +156,7 @@ Result<std::optional<AvroBlock>> AvroFileReader::NextBlock(const Context& ctx) {
   } else {
     raw_.clear();
     const std::string what = fmt::format("block at {} of {}", offset_, file_name_);
-    PF_TRY(DecompressBlock(header_.codec, stored, limits, what, raw_));
+    PF_TRY(decompressor_.Decompress(header_.codec, stored, limits, what, raw_));
     block.bytes = std::as_bytes(std::span(raw_));
   }
   const AvroType& root = header_.schema.root();

@@ -79,6 +79,7 @@ class AvroFileReader {
   std::string window_;
   int64_t window_offset_ = 0;
   std::string raw_;
+  BlockDecompressor decompressor_;
   MemoryGrant grant_;  // what window_ and raw_ hold
 };
 

@@ -246,24 +246,48 @@ class SchemaParser {
     return Sized(*type);
   }
 
+  // A record is passed over at once when all its fields are of one sort.
+  static void FlattenRecord(AvroType& type) {
+    type.varint_count = 0;
+    type.exact_bytes = 0;
+    for (const AvroField& field : type.fields) {
+      const AvroType& inner = *field.type;
+      const bool has_varints = type.varint_count >= 0 && inner.varint_count >= 0;
+      const bool has_bytes = type.exact_bytes >= 0 && inner.exact_bytes >= 0;
+      type.varint_count = has_varints ? Bounded(type.varint_count + inner.varint_count) : -1;
+      type.exact_bytes = has_bytes ? Bounded(type.exact_bytes + inner.exact_bytes) : -1;
+    }
+  }
+
   // Computes the sizes of a finished node and holds them against the limits: a type that names
   // others over and over can stand for more steps than there are atoms.
   static Result<const AvroType*> Sized(AvroType& type) {
     switch (type.kind) {
       case AvroKind::kNull:
         type.empty_count = 1;
+        type.varint_count = 0;
+        type.exact_bytes = 0;
         break;
       case AvroKind::kFixed:
-        type.size_bytes_min = type.fixed_size_bytes;
+        type.size_bytes_min = type.exact_bytes = type.fixed_size_bytes;
         type.empty_count = type.fixed_size_bytes == 0 ? 1 : 0;
         break;
+      case AvroKind::kBoolean:
+        type.size_bytes_min = type.exact_bytes = 1;
+        break;
       case AvroKind::kFloat:
-        type.size_bytes_min = 4;
+        type.size_bytes_min = type.exact_bytes = 4;
         break;
       case AvroKind::kDouble:
-        type.size_bytes_min = 8;
+        type.size_bytes_min = type.exact_bytes = 8;
+        break;
+      case AvroKind::kInt:
+      case AvroKind::kLong:
+      case AvroKind::kEnum:
+        type.size_bytes_min = type.varint_count = 1;
         break;
       case AvroKind::kRecord:
+        FlattenRecord(type);
         type.empty_count = type.fields.empty() ? 1 : 0;
         for (const AvroField& field : type.fields) {
           type.size_bytes_min = Bounded(type.size_bytes_min + field.type->size_bytes_min);
@@ -286,7 +310,8 @@ class SchemaParser {
         type.size_bytes_min = 1;
         type.step_count = Bounded(type.step_count + type.element->step_count);
         break;
-      default:
+      case AvroKind::kBytes:
+      case AvroKind::kString:
         type.size_bytes_min = 1;
         break;
     }

@@ -59,6 +59,10 @@ struct AvroType {
   int64_t size_bytes_min = 0;  // fewest bytes a datum takes
   int64_t step_count = 1;      // nodes of the type written out, arrays counted once
   int64_t empty_count = 0;     // of those, how many take no byte
+  // What passing over a datum takes, when that is always the same: so many variable-length integers
+  // and nothing else, or so many bytes. -1: neither.
+  int64_t varint_count = -1;
+  int64_t exact_bytes = -1;
 
   // The other branch of a union of null and one type; null when it is no such union.
   const AvroType* OptionalOf() const;
@@ -71,7 +75,7 @@ struct AvroType {
 // Limits of foreign schemas: what is deeper or larger is kCorruption.
 inline constexpr int kAvroDepthMax = 64;
 inline constexpr int64_t kAvroStepsMax = 65'536;
-inline constexpr int64_t kAvroEmptyMax = 64;
+inline constexpr int64_t kAvroEmptyMax = 8;
 inline constexpr int64_t kAvroSchemaBytesMax = int64_t{16} << 20;
 
 // A parsed Avro schema and the ordered JSON it came from, unknown attributes included. Immutable;

@@ -10,25 +10,17 @@ namespace {
 
 AvroValue::List DecodeItems(const AvroType& item, AvroCursor& cursor) {
   AvroValue::List items;
-  for (auto block = cursor.NextItems(item, item.size_bytes_min); block.count > 0;
-       block = cursor.NextItems(item, item.size_bytes_min)) {
-    for (int64_t i = 0; i < block.count && cursor.ok(); ++i) {
-      items.push_back(DecodeAvroValue(item, cursor));
-    }
-  }
+  cursor.ForItems(item, item.size_bytes_min,
+                  [&] { items.push_back(DecodeAvroValue(item, cursor)); });
   return items;
 }
 
 AvroValue::Map DecodeMap(const AvroType& value_type, AvroCursor& cursor) {
   AvroValue::Map map;
-  const int64_t entry_bytes_min = value_type.size_bytes_min + 1;
-  for (auto block = cursor.NextItems(value_type, entry_bytes_min); block.count > 0;
-       block = cursor.NextItems(value_type, entry_bytes_min)) {
-    for (int64_t i = 0; i < block.count && cursor.ok(); ++i) {
-      std::string key(cursor.Bytes());
-      map.emplace_back(std::move(key), DecodeAvroValue(value_type, cursor));
-    }
-  }
+  cursor.ForItems(value_type, value_type.size_bytes_min + 1, [&] {
+    std::string key(cursor.Bytes());
+    map.emplace_back(std::move(key), DecodeAvroValue(value_type, cursor));
+  });
   return map;
 }
 

@@ -51,6 +51,10 @@ class RawOutput {
     return {raw_.data() + used_, raw_.size() - used_};
   }
   void Took(size_t bytes) { used_ += bytes; }
+  // Makes room at once when the size is known and allowed; a lie only wastes what the limit allows.
+  void Expect(uint64_t size_bytes) {
+    if (used_ == begin_ && size_bytes <= limit_) raw_.resize(begin_ + size_bytes);
+  }
   size_t limit_bytes() const { return limit_; }
 
  private:
@@ -136,10 +140,14 @@ Status Unsnap(std::span<const std::byte> stored, std::string_view what, RawOutpu
 // seen any data: 8 MiB (what level 19 needs) unless that much output is allowed anyway.
 constexpr int kZstdWindowLogMin = 23, kZstdWindowLogMax = 27;
 
-Status Unzstd(std::span<const std::byte> stored, std::string_view what, RawOutput& out) {
-  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
-                                                                     &ZSTD_freeDCtx);
+using ZstdContext = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
+
+Status Unzstd(std::span<const std::byte> stored, std::string_view what, ZstdContext& context,
+              RawOutput& out) {
+  if (context == nullptr) context.reset(ZSTD_createDCtx());
   if (context == nullptr) return Status(Code::kExhausted, "start zstd: out of memory");
+  ZSTD_DCtx_reset(context.get(), ZSTD_reset_session_only);
+  out.Expect(ZSTD_getFrameContentSize(stored.data(), stored.size()));
   const bool is_wide = out.limit_bytes() > size_t{1} << kZstdWindowLogMin;
   ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax,
                          is_wide ? kZstdWindowLogMax : kZstdWindowLogMin);
@@ -205,8 +213,22 @@ std::string_view AvroCodecName(BlockCodec codec) {
   return found->name;
 }
 
+struct BlockDecompressor::Tables {
+  ZstdContext zstd{nullptr, &ZSTD_freeDCtx};
+};
+BlockDecompressor::BlockDecompressor() : tables_(std::make_unique<Tables>()) {}
+BlockDecompressor::~BlockDecompressor() = default;
+BlockDecompressor::BlockDecompressor(BlockDecompressor&&) noexcept = default;
+BlockDecompressor& BlockDecompressor::operator=(BlockDecompressor&&) noexcept = default;
+
 Status DecompressBlock(BlockCodec codec, std::span<const std::byte> stored,
                        const BlockLimits& limits, std::string_view what, std::string& raw) {
+  return BlockDecompressor().Decompress(codec, stored, limits, what, raw);
+}
+
+Status BlockDecompressor::Decompress(BlockCodec codec, std::span<const std::byte> stored,
+                                     const BlockLimits& limits, std::string_view what,
+                                     std::string& raw) {
   if (static_cast<int64_t>(stored.size()) > limits.stored_bytes_max) {
     return Corrupt(
         what, fmt::format("stored bytes above {}: {}", limits.stored_bytes_max, stored.size()));
@@ -228,7 +250,7 @@ Status DecompressBlock(BlockCodec codec, std::span<const std::byte> stored,
     case BlockCodec::kSnappy:
       return Unsnap(stored, what, out);
     case BlockCodec::kZstd:
-      return Unzstd(stored, what, out);
+      return Unzstd(stored, what, tables_->zstd, out);
     case BlockCodec::kLz4:
       return Unlz4(stored, what, out);
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,22 @@ struct BlockLimits {
 // when the bytes are not of the codec, break a limit or fail their checksum.
 Status DecompressBlock(BlockCodec codec, std::span<const std::byte> stored,
                        const BlockLimits& limits, std::string_view what, std::string& raw);
+
+// The same for many blocks: keeps the codec's tables from one block to the next. One thread at a
+// time.
+class BlockDecompressor {
+ public:
+  BlockDecompressor();
+  ~BlockDecompressor();
+  BlockDecompressor(BlockDecompressor&&) noexcept;
+  BlockDecompressor& operator=(BlockDecompressor&&) noexcept;
+  Status Decompress(BlockCodec codec, std::span<const std::byte> stored, const BlockLimits& limits,
+                    std::string_view what, std::string& raw);
+
+ private:
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
 
 // Appends the compressed bytes to `stored`. `level` means what the codec's library says; snappy has
 // none.

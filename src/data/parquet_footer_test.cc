@@ -93,9 +93,9 @@ TEST(ParquetFooter, IsWrittenAgainByteForByte) {
 }
 
 TEST(ParquetFooter, FooterLongerThanTheFirstReadIsReadWhole) {
-  const std::string bytes = SampleFile(2000, 2);
-  ASSERT_GT(FooterOf(bytes).file_size_bytes - FooterOf(bytes).footer_start, 70'000);
-  EXPECT_EQ(FooterOf(bytes).row_group_count(), 1000);
+  const ParquetFooter footer = FooterOf(SampleFile(500, 2));
+  ASSERT_GT(footer.file_size_bytes - footer.footer_start, 70'000);
+  EXPECT_EQ(footer.row_group_count(), 250);
 }
 
 TEST(ParquetFooter, ShiftedChunksAreReadByLibparquet) {

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/http_server.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "engine/http_engine.h"
+#include "engine/server_command.h"
 
 namespace partforge {
 namespace {
@@ -19,7 +21,17 @@ constexpr int64_t kDeathWaitMs =
     2'000;  // from a broken connection to an exit state that can be read
 constexpr int64_t kDeathPollMs = 10;
 constexpr int64_t kKillWaitMs = 10'000;
+constexpr int64_t kServerPollMs = 500;
 constexpr int64_t kProcStatusBytesMax = 1 << 20;
+
+// A port nobody listens on at this moment. A server is told its port; another program may take it
+// first, then it does not start.
+Result<int> FreePort() {
+  PF_ASSIGN(const auto server, HttpServer::Start({.port = 0}, [](const HttpServerRequest&) {
+              return HttpServerReply();
+            }));
+  return server->port();
+}
 
 std::vector<std::string> CommandLine(const ChildEngineOptions& options) {
   std::vector<std::string> argv = options.program;
@@ -90,6 +102,10 @@ class ChildEngine::Life {
     const std::lock_guard lock(mutex_);
     process_->Signal(number);
   }
+  // Waits for the ready line of an embedded engine, or for a server's first answer.
+  Status AwaitReady(const Context& ctx, const ChildEngineOptions& options, Secret key);
+  Status AwaitServer(const Context& ctx, const ChildEngineOptions& options);
+
   // Empty when the child still runs after `timeout_ms`.
   std::optional<ExitState> AwaitEnd(const Context& ctx, int64_t timeout_ms) {
     const int64_t begin_ms = MonotonicMs();
@@ -132,33 +148,65 @@ Result<std::shared_ptr<ChildEngine::Life>> ChildEngine::Life::Start(
   ctx.log.AddSecret(key);
   ProcessOptions process;
   process.argv = CommandLine(options);
+  if (!options.server_binary.empty()) {
+    PF_ASSIGN(const int port, FreePort());
+    life->url_ = fmt::format("http://127.0.0.1:{}", port);
+    const ServerCommand command{.binary = options.server_binary,
+                                .data_path = std::filesystem::absolute(options.data_path),
+                                .http_port = port,
+                                .password = key,
+                                .config = options.config};
+    PF_TRY(WriteServerConfig(command));
+    process.argv = ServerCommandLine(command);
+  }
   process.environment = {{"TZ", "UTC"}, {"PARTFORGE_ENGINE_KEY", key}};
   if (options.uses_huge_pages) process.environment["JE_MALLOC_CONF"] = "thp:always";
   process.stderr_path = options.stderr_path;
   process.captures_stdout = true;
   PF_ASSIGN(life->process_, ChildProcess::Start(process));
   life->pid_ = life->process_->pid();
-
-  auto line = life->process_->ReadLine(ctx, options.ready_timeout_ms);
-  if (!line.ok()) return std::move(line).status().With("start the engine");
-  if (!line->has_value()) {
-    const auto ended = life->AwaitEnd(ctx, kDeathWaitMs);
-    return (ended ? life->Dead(*ended) : Status(Code::kUnavailable, "engine closed its output"))
-        .With("start the engine");
-  }
-  PF_ASSIGN(const ReadyLine ready, ParseReadyLine(**line));
-  life->version_ = ready.version;
-  life->url_ = fmt::format("http://127.0.0.1:{}", ready.port);
-  PF_ASSIGN(life->http_, HttpEngine::Open({.url = life->url_,
-                                           .user = "",
-                                           .password = Secret(key),
-                                           .database = "",
-                                           .settings = options.settings,
-                                           .data_path = options.data_path}));
+  PF_TRY(life->AwaitReady(ctx, options, Secret(key)).With("start the engine"));
   ctx.log.Debug("engine started", {{"pid", static_cast<int64_t>(life->pid_)},
-                                   {"port", ready.port},
+                                   {"url", life->url_},
                                    {"path", options.data_path.string()}});
   return life;
+}
+
+Status ChildEngine::Life::AwaitReady(const Context& ctx, const ChildEngineOptions& options,
+                                     Secret key) {
+  if (options.server_binary.empty()) {
+    PF_ASSIGN(const auto line, process_->ReadLine(ctx, options.ready_timeout_ms));
+    if (!line) {
+      const auto ended = AwaitEnd(ctx, kDeathWaitMs);
+      return ended ? Dead(*ended) : Status(Code::kUnavailable, "engine closed its output");
+    }
+    PF_ASSIGN(const ReadyLine ready, ParseReadyLine(*line));
+    version_ = ready.version;
+    url_ = fmt::format("http://127.0.0.1:{}", ready.port);
+  }
+  PF_ASSIGN(http_, HttpEngine::Open({.url = url_,
+                                     .password = std::move(key),
+                                     .settings = options.settings,
+                                     .data_path = options.data_path}));
+  return options.server_binary.empty() ? Status() : AwaitServer(ctx, options);
+}
+
+Status ChildEngine::Life::AwaitServer(const Context& ctx, const ChildEngineOptions& options) {
+  const int64_t begin_ms = MonotonicMs();
+  while (true) {
+    PF_TRY(ctx.CheckStop("wait for the server"));
+    if (const auto ended = Ended()) return Dead(*ended);
+    auto answer = http_->Query(ctx, "SELECT version() FORMAT TabSeparatedRaw", {});
+    if (answer.ok()) {
+      version_ = answer->text.substr(0, answer->text.find('\n'));
+      return {};
+    }
+    if (answer.status().code() != Code::kUnavailable ||
+        MonotonicMs() - begin_ms >= options.ready_timeout_ms) {
+      return std::move(answer).status();
+    }
+    ctx.clock.SleepMs(kServerPollMs, ctx.stop);
+  }
 }
 
 namespace {

@@ -16,6 +16,10 @@ namespace partforge {
 struct ChildEngineOptions {
   // The program and its first words; empty = this executable and "engine".
   std::vector<std::string> program = {};
+  // A `clickhouse` binary of the user's instead: started as a server by server_command.h
+  // (`program`, `library`, log options and allows_external_reads do not apply). Empty = the
+  // embedded engine.
+  std::filesystem::path server_binary = {};
   std::filesystem::path data_path = {};  // made when absent; one child a path
   std::filesystem::path library = {};    // libchdb.so; empty = the child looks for it
   // Configuration keys of the engine, e.g. max_server_memory_usage, background_pool_size,

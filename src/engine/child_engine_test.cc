@@ -1,7 +1,9 @@
 #include "engine/child_engine.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -179,6 +181,39 @@ TEST_F(ChildEngineTest, AnInsertWhoseRowsFailWritesNothing) {
             60);
   EXPECT_EQ(Ask("SELECT count() FROM default.half"), "0\n");
   Ask("DROP TABLE default.half SYNC");
+}
+
+TEST_F(ChildEngineTest, AnInsertThatFailsEarlyDoesNotWaitForAllRows) {
+  Ask("CREATE TABLE default.early (a UInt64) ENGINE = MergeTree ORDER BY a");
+  class Endless final : public RowStream {
+   public:
+    explicit Endless(std::string block) : block_(std::move(block)) {}
+    Result<std::optional<std::string>> NextBlock(const Context&) override {
+      if (++blocks_ > 100'000)
+        return std::optional<std::string>();  // 13 GB: must never come so far
+      return std::optional<std::string>(block_);
+    }
+    int64_t blocks_ = 0;
+
+   private:
+    const std::string block_;
+  };
+  std::string good, bad;
+  for (int i = 0; i < 16'384; ++i) good += "1234567\n";
+  bad = good + "not a number\n";
+  Endless to_nowhere(good);
+  EXPECT_EQ(
+      ClickHouseNumber(
+          engine().Insert(ctx(), "INSERT INTO default.nope FORMAT TSV", to_nowhere, {}).status()),
+      60);
+  EXPECT_LT(to_nowhere.blocks_, 1'000);
+  Endless broken(bad);
+  const auto outcome = engine().Insert(ctx(), "INSERT INTO default.early FORMAT TSV", broken, {});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(FailureClassOf(outcome.status()), FailureClass::kData) << outcome.status().ToString();
+  EXPECT_LT(broken.blocks_, 10'000);
+  EXPECT_EQ(Ask("SELECT 1"), "1\n") << "and the next statement finds a working connection";
+  Ask("DROP TABLE default.early SYNC");
 }
 
 TEST_F(ChildEngineTest, AnErrorAfterTheFirstRowsIsAnError) {
@@ -428,6 +463,55 @@ TEST(ChildEngineLife, AServerWideMemoryLimitIsHeldAndSurvived) {
   EXPECT_TRUE((*engine)->Query(world.context(), "SELECT 1", {}).ok());
 }
 
+// The test program stands in for a `clickhouse` binary: the worker's own way to start one is the
+// caller.
+TEST(ChildEngineLife, TheEngineStandsInForAClickHouseServer) {
+  TestWorld world;
+  const TempDir dir;
+  ChildEngineOptions options;
+  options.server_binary = SelfPath().parent_path() / "engine_child";
+  options.data_path = dir / "data";
+  options.config = {
+      {"background_pool_size", "1"},
+      {"background_merges_mutations_concurrency_ratio", "1"},
+      {"background_merges_mutations_scheduling_policy", "round_robin"},
+      {"merge_tree.number_of_free_entries_in_pool_to_lower_max_size_of_merge", "1"},
+      {"merge_tree.number_of_free_entries_in_pool_to_execute_mutation", "1"},
+      {"merge_tree.number_of_free_entries_in_pool_to_execute_optimize_entire_partition", "1"},
+      {"prometheus.port", "9363"}};
+  const auto engine = ChildEngine::Start(world.context(), options);
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  const auto ask = [&](const std::string& sql) {
+    const auto outcome = (*engine)->Query(world.context(), sql, {});
+    EXPECT_TRUE(outcome.ok()) << sql << outcome.status().ToString();
+    return outcome.ok() ? outcome->text : "";
+  };
+  EXPECT_EQ(ask("SELECT value FROM system.server_settings WHERE name = 'background_pool_size'"),
+            "1\n");
+  EXPECT_EQ(ask("SELECT name, path, type FROM system.disks FORMAT CSV"),
+            "\"default\",\"" + (dir / "data/").string() + "\",\"Local\"\n");
+  ask("SYSTEM FLUSH LOGS");
+  EXPECT_EQ(ask("SELECT count() FROM system.query_log"), "0\n");
+  const auto stranger = HttpEngine::Open({.url = (*engine)->url()});
+  EXPECT_EQ((*stranger)->Query(world.context(), "SELECT 1", {}).status().code(), Code::kRefused);
+
+  // The pid file is locked by fcntl while the server lives; another process sees the lock.
+  const std::filesystem::path pid_file = dir / "data/partforge-server/server.pid";
+  EXPECT_EQ(*ReadFile(pid_file), std::to_string((*engine)->pid()) + "\n");
+  const auto is_locked = [&pid_file] {
+    const auto fd = OpenFile(pid_file, O_RDWR);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    return fd.ok() && fcntl(fd->get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  };
+  EXPECT_TRUE(is_locked());
+  const auto ended = (*engine)->Stop(world.context());
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->exit_code, 0);
+  EXPECT_FALSE(is_locked());
+}
+
 // Starts a process that starts an engine and waits; killing it must end the engine.
 TEST(ChildEngineLife, AChildDiesWithItsParent) {
   TestWorld world;
@@ -445,6 +529,7 @@ TEST(ChildEngineLife, AChildDiesWithItsParent) {
   ASSERT_EQ(read(ends[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
   ASSERT_EQ(kill(child, 0), 0);
   kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
   // Whoever adopted the child reaps it; the pipe's other end is held by the child's parent only, so
   // its path lock tells.
   const int64_t begin_ms = MonotonicMs();

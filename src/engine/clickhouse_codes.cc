@@ -213,11 +213,12 @@ Status FromClickHouseCode(int number, std::string_view text) {
   if (number == 0) number = written;
   const std::string_view body = WithoutTail(text);
   const ClickHouseFailure failure = ClassifyClickHouse(number, body);
-  if (number == 0)
-    return Status(failure.code, fmt::format("engine error without a code: {}", body));
   const bool begins_with_code = text.starts_with("Code: ") && written == number;
-  return Status(failure.code,
-                begins_with_code ? std::string(body) : fmt::format("Code: {}. {}", number, body));
+  std::string message = number == 0        ? fmt::format("engine error without a code: {}", body)
+                        : begins_with_code ? std::string(body)
+                                           : fmt::format("Code: {}. {}", number, body);
+  return Status(failure.code, std::move(message))
+      .Explain(7014, "ClickHouse", "do what its own message asks for, then run the command again");
 }
 
 FailureClass FailureClassOf(const Status& status) {

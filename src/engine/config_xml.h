@@ -24,6 +24,6 @@ Result<XmlLeaves> ReadXmlLeaves(std::string_view xml);
 // a key that is no dotted path of XML names; values may be any text without NUL.
 Result<std::string> WriteClickHouseXml(const std::map<std::string, std::string>& leaves);
 
-std::string EscapeXml(std::string_view text);
+std::string EscapeConfigXml(std::string_view text);
 
 }  // namespace partforge

@@ -87,6 +87,12 @@ struct RunningEngine {
   std::unique_ptr<HttpServer> server;
 };
 
+// Our own key, else what the configuration's users file asks.
+EngineCredentials CredentialsOf(const EngineServerOptions& options, const EngineSetup& setup) {
+  if (!options.access_key.empty()) return {.password = options.access_key};
+  return {.password = setup.password, .password_sha256 = setup.password_sha256};
+}
+
 Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   RunningEngine engine;
   PF_TRY(MakeDirectories(options.data_path));
@@ -95,14 +101,14 @@ Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   }
   PF_ASSIGN(engine.library, ChdbLibrary::Load(options.library));
   engine.library->DisableSignalHandlers();
-  PF_ASSIGN(const std::vector<std::string> arguments, WriteEngineSetup(options));
-  PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, arguments));
+  PF_ASSIGN(EngineSetup setup, WriteEngineSetup(options));
+  PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, setup.arguments));
   PF_TRY(engine.keep->Run(kQueryLog, "TabSeparated", {}));
   PF_TRY(engine.keep->Run(kPartLog, "TabSeparated", {}));
   engine.handler = std::make_unique<QueryHandler>(
       QueryHandler::Options{.library = engine.library,
-                            .connection_arguments = arguments,
-                            .access_key = options.access_key,
+                            .connection_arguments = setup.arguments,
+                            .credentials = CredentialsOf(options, setup),
                             .allows_external_reads = options.allows_external_reads});
   PF_ASSIGN(engine.server,
             HttpServer::Start({.host = options.host,

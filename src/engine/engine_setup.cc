@@ -1,5 +1,8 @@
 #include "engine/engine_setup.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <system_error>
 
@@ -10,6 +13,7 @@ namespace partforge {
 namespace {
 
 constexpr std::string_view kFolder = "partforge-engine";
+constexpr int64_t kConfigBytesMax = int64_t{16} << 20;
 
 // Engines without a reach beyond the data path. (Null, View and MaterializedView need no grant.)
 constexpr std::array kHarmlessEngines = {"MergeTree",
@@ -42,7 +46,7 @@ Status LinkConfig(const std::filesystem::path& config_file, const std::filesyste
   std::filesystem::create_symlink(std::filesystem::absolute(config_file), folder / "config.xml",
                                   error);
   if (error) return ErrnoStatus(error.value(), "link the configuration " + config_file.string());
-  for (const char* name : {"config.d", "conf.d", "users.d"}) {
+  for (const char* name : {"config.d", "conf.d"}) {
     const std::filesystem::path from = config_file.parent_path() / name;
     if (!std::filesystem::is_directory(from, error)) continue;
     PF_TRY(MakeDirectories(folder / name));
@@ -54,15 +58,95 @@ Status LinkConfig(const std::filesystem::path& config_file, const std::filesyste
         return ErrnoStatus(failed.value(), "link the configuration " + entry.path().string());
     }
   }
-  const std::filesystem::path users = config_file.parent_path() / "users.xml";
-  if (std::filesystem::exists(users, error)) {
-    std::filesystem::create_symlink(std::filesystem::absolute(users), folder / "users.xml", error);
-    if (error) return ErrnoStatus(error.value(), "link the configuration " + users.string());
+  return {};
+}
+
+// Puts the leaves of `file` and of the files merged into it over `leaves`.
+Status MergeLeaves(const std::filesystem::path& file, const std::vector<std::string>& folders,
+                   std::map<std::string, std::string>& leaves) {
+  std::vector<std::filesystem::path> files = {file};
+  for (const std::string& folder : folders) {
+    std::vector<std::filesystem::path> merged;
+    std::error_code error;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(file.parent_path() / folder, error)) {
+      if (entry.path().extension() == ".xml") merged.push_back(entry.path());
+    }
+    std::sort(merged.begin(), merged.end());
+    files.insert(files.end(), merged.begin(), merged.end());
+  }
+  for (const auto& one : files) {
+    PF_ASSIGN(const std::string text, ReadFile(one, kConfigBytesMax));
+    auto read = ReadXmlLeaves(text);
+    if (!read.ok()) return std::move(read).status().With("read " + one.string());
+    for (auto& [key, value] : *read) leaves[key] = std::move(value);
   }
   return {};
 }
 
+// The users of a server's configuration, from the file that it names, or users.xml beside it.
+Result<StandInUsers> UsersOf(const EngineServerOptions& options) {
+  std::map<std::string, std::string> config;
+  PF_TRY(MergeLeaves(options.config_file, {"config.d", "conf.d"}, config));
+  for (const auto& [key, value] : options.config) config[key] = value;
+  std::filesystem::path users = "users.xml";
+  for (const char* key : {"users_config", "user_directories.users_xml.path"}) {
+    if (const auto found = config.find(key); found != config.end()) users = found->second;
+  }
+  if (users.is_relative()) users = options.config_file.parent_path() / users;
+  std::map<std::string, std::string> leaves;
+  std::error_code error;
+  if (std::filesystem::exists(users, error)) PF_TRY(MergeLeaves(users, {"users.d"}, leaves));
+  return ReadStandInUsers(leaves);
+}
+
 }  // namespace
+
+Result<StandInUsers> ReadStandInUsers(const std::map<std::string, std::string>& leaves) {
+  constexpr std::string_view kUser = "users.default.";
+  constexpr std::array kHarmless = {"profile",
+                                    "quota",
+                                    "networks",
+                                    "access_management",
+                                    "named_collection_control",
+                                    "grants",
+                                    "allow_databases",
+                                    "default_database",
+                                    "show_named_collections",
+                                    "show_named_collections_secrets",
+                                    "no_password"};
+  StandInUsers users;
+  std::map<std::string, std::string> kept = {{"quotas.default", ""},
+                                             {"users.default.networks.ip", "::/0"},
+                                             {"users.default.password", ""},
+                                             {"users.default.profile", "default"},
+                                             {"users.default.quota", "default"}};
+  bool has_default_profile = false;
+  for (const auto& [key, value] : leaves) {
+    if (key.starts_with("profiles.")) kept[key] = value;
+    has_default_profile = has_default_profile || key.starts_with("profiles.default");
+    if (!key.starts_with(kUser)) continue;
+    const std::string name = key.substr(kUser.size());
+    if (name == "profile") kept[key] = value;
+    if (name == "password") {
+      users.password = Secret(value);
+    } else if (name == "password_sha256_hex") {
+      users.password_sha256 = value;
+      std::transform(
+          users.password_sha256.begin(), users.password_sha256.end(), users.password_sha256.begin(),
+          [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+    } else if (std::none_of(kHarmless.begin(), kHarmless.end(), [&name](std::string_view harmless) {
+                 return name.starts_with(harmless);
+               })) {
+      return Status(
+          Code::kRefused,
+          fmt::format("users file: the engine cannot check how `default` proves itself: {}", name));
+    }
+  }
+  if (!has_default_profile) kept["profiles.default"] = "";
+  PF_ASSIGN(users.xml, WriteClickHouseXml(kept));
+  return users;
+}
 
 Result<std::map<std::string, std::string>> EngineConfig(const EngineServerOptions& options,
                                                         const std::filesystem::path& folder) {
@@ -86,6 +170,10 @@ Result<std::map<std::string, std::string>> EngineConfig(const EngineServerOption
     config["users_config"] = (folder / "restricted-users.xml").string();
   }
   for (const auto& [key, value] : options.config) config[key] = value;
+  if (options.allows_external_reads && !options.config_file.empty()) {
+    config["users_config"] = (folder / "users.xml").string();
+    config.erase("user_directories.users_xml.path");
+  }
   return config;
 }
 
@@ -108,24 +196,30 @@ std::string RestrictedUsersXml() {
          grants + "</grants></default></users></clickhouse>\n";
 }
 
-Result<std::vector<std::string>> WriteEngineSetup(const EngineServerOptions& options) {
+Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   const std::filesystem::path data_path = std::filesystem::absolute(options.data_path);
   const std::filesystem::path folder = data_path / kFolder;
   PF_TRY(RemoveTree(folder));
   for (const char* name : {"user_files", "user_scripts", "format_schemas", "config.d"}) {
     PF_TRY(MakeDirectories(folder / name));
   }
+  EngineSetup setup;
+  setup.arguments = {"--path=" + data_path.string(),
+                     "--config-file=" + (folder / "config.xml").string()};
   PF_ASSIGN(const auto config, EngineConfig(options, folder));
   PF_ASSIGN(const std::string xml, WriteClickHouseXml(config));
+  PF_TRY(WriteFileDurably(folder / "restricted-users.xml", RestrictedUsersXml()));
   if (options.config_file.empty()) {
     PF_TRY(WriteFileDurably(folder / "config.xml", xml));
-  } else {
-    PF_TRY(LinkConfig(options.config_file, folder));
-    PF_TRY(WriteFileDurably(folder / "config.d" / "zz-partforge-engine.xml", xml));
+    return setup;
   }
-  PF_TRY(WriteFileDurably(folder / "restricted-users.xml", RestrictedUsersXml()));
-  return std::vector<std::string>{"--path=" + data_path.string(),
-                                  "--config-file=" + (folder / "config.xml").string()};
+  PF_TRY(LinkConfig(options.config_file, folder));
+  PF_TRY(WriteFileDurably(folder / "config.d" / "zz-partforge-engine.xml", xml));
+  PF_ASSIGN(StandInUsers users, UsersOf(options));
+  PF_TRY(WriteFileDurably(folder / "users.xml", users.xml));
+  setup.password = std::move(users.password);
+  setup.password_sha256 = std::move(users.password_sha256);
+  return setup;
 }
 
 }  // namespace partforge

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,25 @@ Result<std::map<std::string, std::string>> EngineConfig(const EngineServerOption
 // know no grant (sql_check.h, query_handler.h).
 std::string RestrictedUsersXml();
 
-// Writes the folder and returns the library's arguments (--path, --config-file). kInternal and the
-// like from the file system.
-Result<std::vector<std::string>> WriteEngineSetup(const EngineServerOptions& options);
+// What is taken over from the users file of a server's configuration: the settings profiles, and
+// how the user `default` proves who he is. libchdb opens its connections as `default` without a
+// password, so a file with one cannot be used as it is; the password is asked by the HTTP interface
+// instead.
+struct StandInUsers {
+  std::string xml;                   // one user `default` without password, with their profiles
+  Secret password = {};              // plain, or
+  std::string password_sha256 = {};  // 64 hex digits; both empty = no password
+};
+// `leaves` of all users files in the order they are merged. kRefused when `default` proves himself
+// in a way we cannot check.
+Result<StandInUsers> ReadStandInUsers(const std::map<std::string, std::string>& leaves);
+
+struct EngineSetup {
+  std::vector<std::string> arguments;  // of the library: --path, --config-file
+  Secret password = {};                // what requests must bring, as above
+  std::string password_sha256 = {};
+};
+// Writes the folder. Errors of the file system, and kCorruption for a malformed users file.
+Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options);
 
 }  // namespace partforge

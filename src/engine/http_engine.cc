@@ -59,11 +59,9 @@ struct HttpEngine::Call {
   HttpRequest request;
 };
 
-namespace {
-
 // Calls on_progress about once a second from a connection of its own, while a statement runs.
 // Failures are ignored: progress never fails a statement (clickhouse-parts §9.6).
-class ProgressWatch {
+class HttpEngine::ProgressWatch {
  public:
   ProgressWatch(const Context& ctx, HttpEngine& engine, const QueryOptions& options,
                 const std::string& query_id) {
@@ -78,7 +76,7 @@ class ProgressWatch {
           while (!stop.stop_requested()) {
             own.clock.SleepMs(kProgressPollMs, stop);
             if (stop.stop_requested()) return;
-            const auto answer = engine.Query(own, sql, {.idle_timeout_ms = kShortCallMs});
+            const auto answer = engine.QueryOnce(own, sql, {.idle_timeout_ms = kShortCallMs});
             if (!answer.ok()) continue;
             long long read_rows = 0;
             long long written_rows = 0;
@@ -92,6 +90,8 @@ class ProgressWatch {
  private:
   std::jthread thread_;
 };
+
+namespace {
 
 // The rows of a reply, with the last bytes held back until it is known that they are rows.
 class HttpRowStream final : public RowStream {
@@ -226,15 +226,25 @@ Status HttpEngine::AfterStop(const Context& ctx, Status status, const Call& call
 Result<QueryOutcome> HttpEngine::Query(const Context& ctx, std::string_view sql,
                                        const QueryOptions& options) {
   Call call = MakeCall(ctx, options);
+  const ProgressWatch watch(ctx, *this, options, call.query_id);
+  auto outcome = SendQuery(ctx, sql, call);
+  if (!outcome.ok()) return AfterStop(ctx, std::move(outcome).status(), call);
+  return outcome;
+}
+
+Result<QueryOutcome> HttpEngine::QueryOnce(const Context& ctx, std::string_view sql,
+                                           const QueryOptions& options) {
+  Call call = MakeCall(ctx, options);
+  return SendQuery(ctx, sql, call);
+}
+
+Result<QueryOutcome> HttpEngine::SendQuery(const Context& ctx, std::string_view sql, Call& call) {
   call.request.url +=
       "&wait_end_of_query=1";  // the status line comes after the end, so it tells every error
   call.request.body = AsBytes(sql);
-  const ProgressWatch watch(ctx, *this, options, call.query_id);
   auto reply = client_.Send(ctx, call.request);
-  if (!reply.ok()) {
-    return AfterStop(
-        ctx, TransportFailure(std::move(reply).status(), options_.url, IsReadStatement(sql)), call);
-  }
+  if (!reply.ok())
+    return TransportFailure(std::move(reply).status(), options_.url, IsReadStatement(sql));
   PF_TRY(CheckAnswer(reply->status, reply->headers, reply->body));
   if (auto late = FindLateException(reply->body, reply->headers, false))
     return std::move(late->status);
@@ -298,8 +308,8 @@ Status HttpEngine::KillWithin(const Context& ctx, std::string_view query_id, int
       "SELECT count() FROM system.processes WHERE " + others + " FORMAT TabSeparated";
   const int64_t begin_ms = MonotonicMs();
   while (true) {
-    PF_TRY(Query(calm, "KILL QUERY WHERE " + others + " ASYNC FORMAT Null", quick));
-    PF_ASSIGN(const QueryOutcome running, Query(calm, count, quick));
+    PF_TRY(QueryOnce(calm, "KILL QUERY WHERE " + others + " ASYNC FORMAT Null", quick));
+    PF_ASSIGN(const QueryOutcome running, QueryOnce(calm, count, quick));
     if (running.text == "0\n") return {};
     if (MonotonicMs() - begin_ms >= wait_ms) {
       return Status(

@@ -54,7 +54,12 @@ class HttpEngine final : public Engine {
 
  private:
   struct Call;
+  class ProgressWatch;
   explicit HttpEngine(HttpEngineOptions options) : options_(std::move(options)) {}
+  // Query without progress, and without a kill when it is stopped.
+  Result<QueryOutcome> QueryOnce(const Context& ctx, std::string_view sql,
+                                 const QueryOptions& options);
+  Result<QueryOutcome> SendQuery(const Context& ctx, std::string_view sql, Call& call);
   Call MakeCall(const Context& ctx, const QueryOptions& options) const;
   Status KillWithin(const Context& ctx, std::string_view query_id, int64_t wait_ms);
   Status AfterStop(const Context& ctx, Status status, const Call& call);

@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/engine_sessions.h"
+#include "engine/insert_head.h"
+#include "engine/query_request.h"
 #include "engine/sql_text.h"
 
 namespace partforge {
@@ -25,24 +23,6 @@ constexpr size_t kStatementBytesMax = size_t{64} << 20;  // of any other stateme
 constexpr size_t kDrainedBytesMax =
     size_t{1} << 20;  // of a body nobody wants, so that the connection can go on
 constexpr size_t kWholeReplyBytesMax = size_t{512} << 20;  // wait_end_of_query
-constexpr int64_t kSessionIdleMs = 60'000;
-constexpr int64_t kSessionIdleSecondsMax = 3'600;
-
-// URL parameters that are not settings.
-constexpr std::array kOwnParameters = std::to_array<std::string_view>(
-    {"query", "query_id", "database", "default_format", "session_id", "session_timeout",
-     "session_check", "close_session", "user", "password", "quota_key", "role", "wait_end_of_query",
-     "buffer_size", "compress", "decompress", "stacktrace", "client_protocol_version"});
-
-struct Ask {
-  std::string sql, query_id, database, session_id;
-  std::string format;  // empty = not said
-  std::vector<std::pair<std::string, std::string>> settings;
-  ChdbParameters parameters;
-  int64_t session_idle_ms = kSessionIdleMs;
-  bool session_must_exist = false, waits_for_end = false, may_write = false;
-  int64_t begin_ms = 0;
-};
 
 // The proof's mapping (dependencies.md §3.4).
 int HttpStatusOf(int number) {
@@ -75,7 +55,7 @@ std::string_view ContentTypeOf(std::string_view format) {
   return "text/plain; charset=UTF-8";
 }
 
-HttpServerReply NewReply(const Ask& ask, std::string_view format) {
+HttpServerReply NewReply(const QueryRequest& ask, std::string_view format) {
   HttpServerReply reply;
   reply.headers = {{"X-ClickHouse-Query-Id", ask.query_id},
                    {"X-ClickHouse-Server-Display-Name", "partforge-engine"},
@@ -85,7 +65,7 @@ HttpServerReply NewReply(const Ask& ask, std::string_view format) {
   return reply;
 }
 
-HttpServerReply Failed(const Ask& ask, const Status& status) {
+HttpServerReply Failed(const QueryRequest& ask, const Status& status) {
   HttpServerReply reply = NewReply(ask, "TabSeparated");
   int number = ClickHouseNumber(status);
   if (number == 0) number = 1002;  // UNKNOWN_EXCEPTION
@@ -98,13 +78,7 @@ HttpServerReply Failed(const Ask& ask, const Status& status) {
   return reply;
 }
 
-// Errors of this door in the engine's own form.
-Status Refuse(int number, std::string_view text, std::string_view name) {
-  return FromClickHouseCode(number,
-                            fmt::format("Code: {}. DB::Exception: {}. ({})", number, text, name));
-}
-
-std::string SummaryOf(const Ask& ask, const ChdbAnswer& answer) {
+std::string SummaryOf(const QueryRequest& ask, const ChdbAnswer& answer) {
   JsonDoc summary;
   summary["read_rows"] = std::to_string(answer.read_rows);
   summary["read_bytes"] = std::to_string(answer.read_bytes);
@@ -115,12 +89,6 @@ std::string SummaryOf(const Ask& ask, const ChdbAnswer& answer) {
   summary["result_bytes"] = std::to_string(answer.text.size());
   summary["elapsed_ns"] = std::to_string((MonotonicMs() - ask.begin_ms) * 1'000'000);
   return DumpJson(summary);
-}
-
-bool IsSettingName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
 }
 
 // The format a statement names itself, else the one asked for, else the interface's default.
@@ -141,7 +109,7 @@ Status CheckFileClauses(const std::vector<SqlToken>& tokens) {
     const bool writes = tokens[i].IsWord("INTO") && tokens[i + 1].IsWord("OUTFILE");
     const bool reads = tokens[i].IsWord("FROM") && tokens[i + 1].IsWord("INFILE");
     if (writes || reads)
-      return Refuse(344, "INTO OUTFILE and FROM INFILE are not allowed", "SUPPORT_IS_DISABLED");
+      return DoorStatus(344, "INTO OUTFILE and FROM INFILE are not allowed", "SUPPORT_IS_DISABLED");
   }
   return {};
 }
@@ -179,14 +147,6 @@ bool IsSeveral(const std::vector<SqlToken>& tokens) {
   return false;
 }
 
-bool IsEqualInConstantTime(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned>(a[i]) ^ static_cast<unsigned>(b[i]);
-  return difference == 0;
-}
-
 }  // namespace
 
 struct QueryHandler::Impl {
@@ -194,13 +154,14 @@ struct QueryHandler::Impl {
       : options(std::move(handler_options)),
         sessions(options.library, options.connection_arguments) {}
 
-  Status CheckKey(const HttpServerRequest& request) const;
-  Result<Ask> Understand(const HttpServerRequest& request);
-  Status ApplySettings(const Ask& ask, ChdbConnection& connection) const;
-  HttpServerReply Execute(const Ask& ask, RequestBody& body);
-  Result<HttpServerReply> Statement(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
+  HttpServerReply Answer(const HttpServerRequest& request, RequestBody& body);
+  Status ApplySettings(const QueryRequest& ask, ChdbConnection& connection) const;
+  HttpServerReply Execute(const QueryRequest& ask, RequestBody& body);
+  Result<HttpServerReply> Statement(const QueryRequest& ask,
+                                    const std::shared_ptr<ConnectionLease>& lease,
                                     const std::string& sql) const;
-  Result<HttpServerReply> Stream(const Ask& ask, const std::shared_ptr<ConnectionLease>& lease,
+  Result<HttpServerReply> Stream(const QueryRequest& ask,
+                                 const std::shared_ptr<ConnectionLease>& lease,
                                  std::unique_ptr<ChdbStream> stream, std::string_view format) const;
 
   const Options options;
@@ -214,7 +175,7 @@ namespace {
 // the engine at once.
 class StatementIntake {
  public:
-  StatementIntake(const Ask& ask, ChdbConnection& connection, bool is_post)
+  StatementIntake(const QueryRequest& ask, ChdbConnection& connection, bool is_post)
       : ask_(ask), connection_(connection), is_post_(is_post), text_(ask.sql) {
     if (!text_.empty() && is_post_) LookForInsert();
     if (!insert_ && !text_.empty()) separator_ = "\n";
@@ -231,8 +192,8 @@ class StatementIntake {
     text_ += piece;
     if (!has_looked_ && text_.size() >= kInsertHeadBytesMax) LookForInsert();
     if (failure_.ok() && !insert_ && text_.size() > kStatementBytesMax) {
-      failure_ = Refuse(229, fmt::format("Query is longer than {} bytes", kStatementBytesMax),
-                        "QUERY_IS_TOO_LARGE");
+      failure_ = DoorStatus(229, fmt::format("Query is longer than {} bytes", kStatementBytesMax),
+                            "QUERY_IS_TOO_LARGE");
     }
     return failure_.ok();
   }
@@ -268,7 +229,7 @@ class StatementIntake {
     text_.clear();
   }
 
-  const Ask& ask_;
+  const QueryRequest& ask_;
   ChdbConnection& connection_;
   const bool is_post_;
   std::string text_;
@@ -297,64 +258,8 @@ struct LiveReply {
 
 }  // namespace
 
-Status QueryHandler::Impl::CheckKey(const HttpServerRequest& request) const {
-  if (options.access_key.empty()) return {};
-  std::vector<std::string> given = {request.Query("password")};
-  if (const auto key = request.headers.find("x-clickhouse-key"); key != request.headers.end()) {
-    given.push_back(key->second);
-  }
-  for (const std::string& key : given) {
-    if (IsEqualInConstantTime(key, options.access_key.Reveal())) return {};
-  }
-  return Refuse(516, "Authentication failed: the key of this engine is another one",
-                "AUTHENTICATION_FAILED");
-}
-
-Result<Ask> QueryHandler::Impl::Understand(const HttpServerRequest& request) {
-  Ask ask;
-  ask.begin_ms = MonotonicMs();
-  ask.may_write = request.method == "POST";
-  ask.sql = request.Query("query");
-  ask.query_id = request.Query("query_id");
-  ask.database = request.Query("database");
-  ask.session_id = request.Query("session_id");
-  ask.session_must_exist = request.Query("session_check") == "1";
-  ask.waits_for_end = request.Query("wait_end_of_query") == "1";
-  ask.format = request.Query("default_format");
-  const auto header = [&request](const char* name, std::string& value) {
-    const auto found = request.headers.find(name);
-    if (found != request.headers.end()) value = found->second;
-  };
-  header("x-clickhouse-format", ask.format);
-  header("x-clickhouse-database", ask.database);
-  if (ask.query_id.empty()) ask.query_id = fmt::format("engine-{}-{}", getpid(), ++drawn_ids);
-  if (const std::string text = request.Query("session_timeout"); !text.empty()) {
-    int64_t seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error != std::errc() || end != text.data() + text.size() || seconds < 0 ||
-        seconds > kSessionIdleSecondsMax) {
-      return Refuse(374, fmt::format("Invalid session timeout: {}", text),
-                    "INVALID_SESSION_TIMEOUT");
-    }
-    ask.session_idle_ms = seconds * 1'000;
-  }
-  if (request.Query("compress") == "1" || request.Query("decompress") == "1") {
-    return Refuse(48, "Compressed bodies are not supported by this engine", "NOT_IMPLEMENTED");
-  }
-  for (const auto& [name, value] : request.query) {
-    if (name.starts_with("param_")) {
-      ask.parameters.emplace_back(name.substr(6), value);
-    } else if (std::find(kOwnParameters.begin(), kOwnParameters.end(), name) ==
-               kOwnParameters.end()) {
-      if (!IsSettingName(name))
-        return Refuse(115, fmt::format("Unknown setting {}", name), "UNKNOWN_SETTING");
-      ask.settings.emplace_back(name, value);
-    }
-  }
-  return ask;
-}
-
-Status QueryHandler::Impl::ApplySettings(const Ask& ask, ChdbConnection& connection) const {
+Status QueryHandler::Impl::ApplySettings(const QueryRequest& ask,
+                                         ChdbConnection& connection) const {
   std::string set = "SET log_comment = " + QuoteString(ask.query_id);
   for (const auto& [name, value] : ask.settings)
     set += fmt::format(", {} = {}", name, QuoteString(value));
@@ -364,7 +269,7 @@ Status QueryHandler::Impl::ApplySettings(const Ask& ask, ChdbConnection& connect
   return {};
 }
 
-Result<HttpServerReply> QueryHandler::Impl::Stream(const Ask& ask,
+Result<HttpServerReply> QueryHandler::Impl::Stream(const QueryRequest& ask,
                                                    const std::shared_ptr<ConnectionLease>& lease,
                                                    std::unique_ptr<ChdbStream> stream,
                                                    std::string_view format) const {
@@ -380,7 +285,7 @@ Result<HttpServerReply> QueryHandler::Impl::Stream(const Ask& ask,
       PF_ASSIGN(live->first, live->stream->Next());
     }
     if (live->first)
-      return Refuse(396, "The result is too large to be waited for", "TOO_MANY_ROWS_OR_BYTES");
+      return DoorStatus(396, "The result is too large to be waited for", "TOO_MANY_ROWS_OR_BYTES");
     reply.headers["X-ClickHouse-Summary"] = SummaryOf(ask, live->stream->totals());
     return reply;
   }
@@ -389,7 +294,7 @@ Result<HttpServerReply> QueryHandler::Impl::Stream(const Ask& ask,
   return reply;
 }
 
-Result<HttpServerReply> QueryHandler::Impl::Statement(const Ask& ask,
+Result<HttpServerReply> QueryHandler::Impl::Statement(const QueryRequest& ask,
                                                       const std::shared_ptr<ConnectionLease>& lease,
                                                       const std::string& sql) const {
   ChdbConnection& connection = *lease->connection;
@@ -399,10 +304,10 @@ Result<HttpServerReply> QueryHandler::Impl::Statement(const Ask& ask,
   if (!options.allows_external_reads) PF_TRY(CheckFileClauses(tokens));
   const ChdbClassification kind = connection.Classify(sql);
   if (kind.statements > 1 || IsSeveral(tokens)) {
-    return Refuse(62, "Syntax error (Multi-statements are not allowed)", "SYNTAX_ERROR");
+    return DoorStatus(62, "Syntax error (Multi-statements are not allowed)", "SYNTAX_ERROR");
   }
   if (!ask.may_write && kind.query_class != ChdbQueryClass::kRead) {
-    return Refuse(
+    return DoorStatus(
         164,
         "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly",
         "READONLY");
@@ -420,7 +325,7 @@ Result<HttpServerReply> QueryHandler::Impl::Statement(const Ask& ask,
   return reply;
 }
 
-HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
+HttpServerReply QueryHandler::Impl::Execute(const QueryRequest& ask, RequestBody& body) {
   auto lease = sessions.Take({.query_id = ask.query_id,
                               .session_id = ask.session_id,
                               .session_idle_ms = ask.session_idle_ms,
@@ -435,7 +340,7 @@ HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
       !ask.may_write || body.Read([&intake](std::string_view piece) { return intake.Take(piece); });
   if (const Status ended = intake.End(); !ended.ok()) return Failed(ask, ended);
   // The client is gone half-way: dropping the intake cancels the insert.
-  if (!is_whole) return Failed(ask, Refuse(210, "The body broke off", "NETWORK_ERROR"));
+  if (!is_whole) return Failed(ask, DoorStatus(210, "The body broke off", "NETWORK_ERROR"));
   if (ChdbInsert* insert = intake.insert(); insert != nullptr) {
     const auto answer = insert->Finish();
     if (!answer.ok()) return Failed(ask, answer.status());
@@ -447,33 +352,37 @@ HttpServerReply QueryHandler::Impl::Execute(const Ask& ask, RequestBody& body) {
   return reply.ok() ? std::move(reply).value() : Failed(ask, reply.status());
 }
 
+HttpServerReply QueryHandler::Impl::Answer(const HttpServerRequest& request, RequestBody& body) {
+  const auto plain = [](int status, std::string text) {
+    HttpServerReply reply;
+    reply.status = status;
+    reply.body = std::move(text);
+    return reply;
+  };
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (is_read && (request.path == "/ping" || (request.path == "/" && request.query.empty()))) {
+    return plain(200, "Ok.\n");
+  }
+  if (request.path != "/" && request.path != "/query") {
+    return plain(404, fmt::format("There is no handle {}\n", request.path));
+  }
+  if (request.method != "GET" && request.method != "POST") return plain(405, "Only GET and POST\n");
+  if (const Status allowed = options.credentials.Check(request); !allowed.ok())
+    return Failed({}, allowed);
+  const auto ask = ReadQueryRequest(request, fmt::format("engine-{}-{}", getpid(), ++drawn_ids));
+  return ask.ok() ? Execute(*ask, body) : Failed({}, ask.status());
+}
+
 QueryHandler::QueryHandler(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 QueryHandler::~QueryHandler() = default;
 
 HttpServerReply QueryHandler::Handle(const HttpServerRequest& request) {
-  const bool is_read = request.method == "GET" || request.method == "HEAD";
-  if (is_read && (request.path == "/ping" || (request.path == "/" && request.query.empty()))) {
-    return {.status = 200, .headers = {}, .body = "Ok.\n", .next_chunk = {}};
-  }
-  if (request.path != "/" && request.path != "/query") {
-    return {.status = 404,
-            .headers = {},
-            .body = fmt::format("There is no handle {}\n", request.path),
-            .next_chunk = {}};
-  }
-  if (request.method != "GET" && request.method != "POST") {
-    return {.status = 405, .headers = {}, .body = "Only GET and POST\n", .next_chunk = {}};
-  }
   RequestBody body(request);
-  const auto answer = [&]() -> HttpServerReply {
-    if (const Status allowed = impl_->CheckKey(request); !allowed.ok()) return Failed({}, allowed);
-    const auto ask = impl_->Understand(request);
-    return ask.ok() ? impl_->Execute(*ask, body) : Failed({}, ask.status());
-  };
-  HttpServerReply reply = answer();
+  const bool has_body = request.method != "GET" && request.method != "HEAD";
+  HttpServerReply reply = impl_->Answer(request, body);
   // A client that reuses a connection with a rest of the last body on it would lose its next
   // request.
-  if (request.method == "POST" && !body.Drain()) reply.headers["Connection"] = "close";
+  if (has_body && !body.Drain()) reply.headers["Connection"] = "close";
   return reply;
 }
 

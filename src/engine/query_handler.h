@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/http_server.h"
-#include "base/log.h"
 #include "engine/chdb.h"
+#include "engine/query_request.h"
 
 namespace partforge {
 
@@ -24,7 +24,7 @@ class QueryHandler {
   struct Options {
     std::shared_ptr<const ChdbLibrary> library = {};
     std::vector<std::string> connection_arguments = {};
-    Secret access_key = {};  // empty = anybody
+    EngineCredentials credentials = {};
     bool allows_external_reads = false;
   };
   explicit QueryHandler(Options options);

@@ -86,7 +86,10 @@ Status NotUnderstood(Status status, std::string_view sql) {
 
 Result<std::string> AskEngine(const Context& ctx, Engine& engine, const std::string& question,
                               std::string_view database, std::string_view sql) {
-  auto answer = engine.Query(ctx, question, {.database = std::string(database)});
+  // Raw: the default format escapes quotes and backslashes, and names are compared.
+  auto answer =
+      engine.Query(ctx, question,
+                   {.settings = {{"default_format", "TSVRaw"}}, .database = std::string(database)});
   if (!answer.ok()) return NotUnderstood(std::move(answer).status(), sql);
   return std::move(answer->text);
 }

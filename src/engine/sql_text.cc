@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "engine/sql_lexer.h"
+
 namespace partforge {
 namespace {
 
@@ -13,9 +15,6 @@ constexpr size_t kIdentifierBytesMax = 200;
 
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
-}
-bool IsWordChar(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || IsDigit(c);
 }
 char Lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -48,201 +47,6 @@ std::string Quote(std::string_view text, char quote) {
   quoted += quote;
   return quoted;
 }
-
-// Bytes of a white space that is not ASCII, as the engine's lexer skips them; 0 when there is none
-// at `at`.
-size_t UnicodeSpaceBytes(std::string_view sql, size_t at) {
-  static constexpr std::array<std::string_view, 18> kSpaces = {
-      "\xC2\x85",     "\xC2\xA0",     "\xE1\xA0\x8E", "\xE2\x80\x80", "\xE2\x80\x81",
-      "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86",
-      "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xAF",
-      "\xE2\x81\x9F", "\xE3\x80\x80", "\xEF\xBB\xBF"};
-  for (const std::string_view space : kSpaces) {
-    if (sql.substr(at).starts_with(space)) return space.size();
-  }
-  return 0;
-}
-
-class Lexer {
- public:
-  explicit Lexer(std::string_view sql) : sql_(sql) {}
-
-  // The next token, empty at the end.
-  Result<std::optional<SqlToken>> Next() {
-    PF_TRY(SkipBlank());
-    if (at_ >= sql_.size()) return std::optional<SqlToken>();
-    const size_t begin = at_;
-    const SqlPlace place = Place(begin);
-    PF_ASSIGN(const SqlTokenKind kind, Cut());
-    before_ = SqlToken{
-        .kind = kind, .text = sql_.substr(begin, at_ - begin), .offset = begin, .place = place};
-    return before_;
-  }
-
- private:
-  char Peek(size_t ahead = 0) const { return at_ + ahead < sql_.size() ? sql_[at_ + ahead] : '\0'; }
-  bool Looks(std::string_view text) const { return sql_.substr(at_).starts_with(text); }
-
-  // Places are asked in growing order, so each line feed is counted once.
-  SqlPlace Place(size_t offset) {
-    for (; counted_ < offset; ++counted_) {
-      if (sql_[counted_] != '\n') continue;
-      ++line_;
-      line_begin_ = counted_ + 1;
-    }
-    return {.line = line_, .column = static_cast<int64_t>(offset - line_begin_) + 1};
-  }
-
-  Status NeverEnds(std::string_view what, size_t begin) {
-    return Status(Code::kInvalidArgument, fmt::format("SQL text: {} that begins at {} never ends",
-                                                      what, PlaceAt(sql_, begin).ToString()));
-  }
-
-  Status SkipBlank() {
-    while (at_ < sql_.size()) {
-      const char c = sql_[at_];
-      if (c == ' ' || (c >= '\t' && c <= '\r')) {
-        ++at_;
-      } else if (Looks("--") || Looks("# ") || Looks("#!")) {
-        at_ = std::min(sql_.find('\n', at_), sql_.size());
-      } else if (Looks("/*")) {
-        PF_TRY(SkipBlockComment());
-      } else if (const size_t bytes = UnicodeSpaceBytes(sql_, at_); bytes > 0) {
-        at_ += bytes;
-      } else {
-        break;
-      }
-    }
-    return {};
-  }
-
-  Status SkipBlockComment() {
-    const size_t begin = at_;
-    int64_t depth = 0;
-    while (at_ < sql_.size()) {
-      if (Looks("/*")) {
-        ++depth;
-        at_ += 2;
-      } else if (Looks("*/")) {
-        at_ += 2;
-        if (--depth == 0) return {};
-      } else {
-        ++at_;
-      }
-    }
-    return NeverEnds("a comment", begin);
-  }
-
-  Result<SqlTokenKind> Cut() {
-    const char c = Peek();
-    if (c == '\'') return Quoted(SqlTokenKind::kString, "a string");
-    if (c == '`' || c == '"') return Quoted(SqlTokenKind::kQuotedName, "a quoted name");
-    if (Looks("\xE2\x80\x98")) return Curly("\xE2\x80\x99", SqlTokenKind::kString, "a string");
-    if (Looks("\xE2\x80\x9C"))
-      return Curly("\xE2\x80\x9D", SqlTokenKind::kQuotedName, "a quoted name");
-    if (c == '$') {
-      PF_ASSIGN(const bool is_heredoc, Heredoc());
-      if (is_heredoc) return SqlTokenKind::kString;
-    }
-    // After a name and a dot a digit is a tuple element or a name such as t.1: the engine's lexer
-    // takes digits only.
-    const bool follows_dot = before_ && before_->IsSymbol(".") && before_->end() == at_;
-    if (IsDigit(c) || (c == '.' && IsDigit(Peek(1)) && !EndsOperand())) return Number(follows_dot);
-    if (IsWordChar(c) || c == '$') {
-      while (IsWordChar(Peek()) || Peek() == '$') ++at_;
-      return SqlTokenKind::kWord;
-    }
-    return Symbol();
-  }
-
-  bool EndsOperand() const {
-    if (!before_ || before_->end() != at_) return false;
-    return before_->kind != SqlTokenKind::kSymbol || before_->text == ")" || before_->text == "]";
-  }
-
-  Result<SqlTokenKind> Quoted(SqlTokenKind kind, std::string_view what) {
-    const size_t begin = at_;
-    const char quote = sql_[at_++];
-    while (at_ < sql_.size()) {
-      const char c = sql_[at_++];
-      if (c == '\\') {
-        ++at_;
-      } else if (c == quote) {
-        if (Peek() != quote) return kind;
-        ++at_;
-      }
-    }
-    return NeverEnds(what, begin);
-  }
-
-  Result<SqlTokenKind> Curly(std::string_view closing, SqlTokenKind kind, std::string_view what) {
-    const size_t found = sql_.find(closing, at_ + 3);
-    if (found == std::string_view::npos) return NeverEnds(what, at_);
-    at_ = found + closing.size();
-    return kind;
-  }
-
-  // $tag$ … $tag$; a dollar that opens none is part of a word.
-  Result<bool> Heredoc() {
-    size_t end = at_ + 1;
-    while (end < sql_.size() && IsWordChar(sql_[end])) ++end;
-    if (end >= sql_.size() || sql_[end] != '$') return false;
-    const std::string_view tag = sql_.substr(at_, end + 1 - at_);
-    const size_t found = sql_.find(tag, end + 1);
-    if (found == std::string_view::npos) return false;
-    at_ = found + tag.size();
-    return true;
-  }
-
-  Result<SqlTokenKind> Number(bool digits_only) {
-    const size_t begin = at_;
-    if (digits_only) {
-      while (IsDigit(Peek())) ++at_;
-    } else if (Peek() == '0' && (Lower(Peek(1)) == 'x' || Lower(Peek(1)) == 'b')) {
-      at_ += 2;
-      while (IsWordChar(Peek())) ++at_;
-    } else {
-      while (IsDigit(Peek()) || (Peek() == '_' && IsDigit(Peek(1)))) ++at_;
-      if (Peek() == '.') {
-        ++at_;
-        while (IsDigit(Peek()) || (Peek() == '_' && IsDigit(Peek(1)))) ++at_;
-      }
-      if (Lower(Peek()) == 'e') {
-        const size_t sign = Peek(1) == '+' || Peek(1) == '-' ? 1 : 0;
-        if (IsDigit(Peek(1 + sign))) {
-          at_ += 1 + sign;
-          while (IsDigit(Peek())) ++at_;
-        }
-      }
-    }
-    // 1abc is a word to the engine (a name may begin with digits).
-    if (!IsWordChar(Peek())) return SqlTokenKind::kNumber;
-    if (sql_.substr(begin, at_ - begin).find('.') != std::string_view::npos)
-      return SqlTokenKind::kNumber;
-    while (IsWordChar(Peek()) || Peek() == '$') ++at_;
-    return SqlTokenKind::kWord;
-  }
-
-  Result<SqlTokenKind> Symbol() {
-    static constexpr std::array<std::string_view, 12> kLong = {
-        "<=>", "::", "->", "<=", ">=", "!=", "<>", "==", "||", "@@", "\\G", "\xE2\x88\x92"};
-    for (const std::string_view symbol : kLong) {
-      if (!Looks(symbol)) continue;
-      at_ += symbol.size();
-      return SqlTokenKind::kSymbol;
-    }
-    ++at_;
-    while (at_ < sql_.size() && (static_cast<unsigned char>(sql_[at_]) & 0xC0U) == 0x80U)
-      ++at_;  // whole code points
-    return SqlTokenKind::kSymbol;
-  }
-
-  const std::string_view sql_;
-  size_t at_ = 0;
-  std::optional<SqlToken> before_;
-  size_t counted_ = 0, line_begin_ = 0;
-  int64_t line_ = 1;
-};
 
 std::optional<unsigned> HexDigit(char c) {
   if (IsDigit(c)) return static_cast<unsigned>(c - '0');
@@ -297,87 +101,6 @@ Result<std::string> Unescape(std::string_view body, size_t& at) {
   }
 }
 
-// Reads the head of an INSERT token by token, never looking behind FORMAT x or VALUES.
-class InsertHeadReader {
- public:
-  explicit InsertHeadReader(std::string_view text) : text_(text), lexer_(text) { Step(); }
-
-  std::optional<InsertHead> Read() {
-    if (!Takes("INSERT") || !Takes("INTO")) return std::nullopt;
-    Takes("TABLE");
-    if (!token_ || !token_->IsName() || token_->IsWord("FUNCTION")) return std::nullopt;
-    Step();
-    if (token_ && token_->IsSymbol(".")) {
-      Step();
-      if (!token_ || !token_->IsName()) return std::nullopt;
-      Step();
-    }
-    if (token_ && token_->IsSymbol("(") && !SkipBrackets()) return std::nullopt;
-    if (token_ && token_->IsWord("SETTINGS") && !SkipSettings()) return std::nullopt;
-    if (is_broken_) return std::nullopt;
-    return End();
-  }
-
- private:
-  void Step() {
-    if (token_) end_ = token_->end();
-    auto next = lexer_.Next();
-    is_broken_ = is_broken_ || !next.ok();
-    token_ = next.ok() ? *next : std::nullopt;
-  }
-  bool Takes(std::string_view word) {
-    const bool is_it = token_ && token_->IsWord(word);
-    if (is_it) Step();
-    return is_it;
-  }
-  // False for the bracket of a SELECT, or one that does not close.
-  bool SkipBrackets() {
-    int64_t depth = 0;
-    for (; token_; Step()) {
-      if (token_->IsSymbol("(")) ++depth;
-      if (token_->IsSymbol(")") && --depth == 0) {
-        Step();
-        return true;
-      }
-      if (token_->IsWord("SELECT") || token_->IsWord("WITH")) return false;
-    }
-    return false;
-  }
-  bool SkipSettings() {
-    Step();
-    for (; token_; Step()) {
-      if (token_->IsWord("FORMAT") || token_->IsWord("VALUES")) return true;
-      if (token_->IsWord("SELECT") || token_->IsWord("WITH")) return false;
-    }
-    return true;
-  }
-
-  std::optional<InsertHead> End() {
-    InsertHead head{.head = text_.substr(0, end_), .format = "", .data_offset = text_.size()};
-    if (!token_ || token_->IsSymbol(";")) return head;
-    if (token_->IsWord("VALUES")) {
-      head.format = "Values";
-      head.data_offset = token_->end();
-      return head;
-    }
-    if (!Takes("FORMAT") || !token_ || token_->kind != SqlTokenKind::kWord) return std::nullopt;
-    head.format = token_->text;
-    size_t at = token_->end();
-    while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\f')) ++at;
-    if (at < text_.size() && text_[at] == ';') ++at;
-    if (at < text_.size() && text_[at] == '\r') ++at;
-    if (at < text_.size() && text_[at] == '\n') ++at;
-    head.data_offset = at;
-    return head;
-  }
-
-  const std::string_view text_;
-  Lexer lexer_;
-  std::optional<SqlToken> token_;
-  size_t end_ = 0;  // of the token before
-  bool is_broken_ = false;
-};
-
 }  // namespace
 
 std::string QuoteIdentifier(std::string_view name) {
@@ -424,7 +147,7 @@ Result<std::vector<SqlToken>> TokenizeSql(std::string_view sql) {
                   fmt::format("SQL text above {} bytes: {}", kSqlBytesMax, sql.size()));
   }
   std::vector<SqlToken> tokens;
-  Lexer lexer(sql);
+  SqlLexer lexer(sql);
   while (true) {
     PF_ASSIGN(const std::optional<SqlToken> token, lexer.Next());
     if (!token) return tokens;
@@ -498,23 +221,18 @@ Result<SqlTableName> ReadTableName(const std::vector<SqlToken>& tokens, size_t& 
 Result<std::vector<std::string_view>> SplitStatements(std::string_view sql) {
   PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(sql));
   std::vector<std::string_view> statements;
-  std::optional<size_t> begin;
-  size_t end = 0;
+  size_t begin = 0, end = 0;  // equal while a statement has no token yet
   for (const SqlToken& token : tokens) {
-    if (token.IsSymbol(";")) {
-      if (begin) statements.push_back(sql.substr(*begin, end - *begin));
-      begin.reset();
+    if (!token.IsSymbol(";")) {
+      if (begin == end) begin = token.offset;
+      end = token.end();
       continue;
     }
-    if (!begin) begin = token.offset;
-    end = token.end();
+    if (begin < end) statements.push_back(sql.substr(begin, end - begin));
+    begin = end;
   }
-  if (begin) statements.push_back(sql.substr(*begin, end - *begin));
+  if (begin < end) statements.push_back(sql.substr(begin, end - begin));
   return statements;
-}
-
-std::optional<InsertHead> FindInsertHead(std::string_view text) {
-  return InsertHeadReader(text).Read();
 }
 
 SqlPlace PlaceAt(std::string_view sql, size_t offset) {

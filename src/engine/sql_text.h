@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,19 +82,6 @@ Result<SqlTableName> ReadTableName(const std::vector<SqlToken>& tokens, size_t& 
 // without the semicolon. Cuts blindly inside the data of an INSERT … FORMAT: for scripts of
 // statements only.
 Result<std::vector<std::string_view>> SplitStatements(std::string_view sql);
-
-// An INSERT whose rows follow as data: INSERT INTO [TABLE] name [(columns)] [SETTINGS …] [FORMAT x
-// | VALUES] data.
-struct InsertHead {
-  std::string_view
-      head;            // the statement without its FORMAT or VALUES, trimmed; a view into the text
-  std::string format;  // "Values" for VALUES; empty when the statement names none
-  size_t data_offset = 0;  // of the first byte of data behind FORMAT x (and one line end) or VALUES
-};
-// Reads only the head, so what follows may be any bytes, also cut off anywhere. Empty for another
-// kind of statement (INSERT SELECT, INSERT INTO FUNCTION, FROM INFILE) and for a head that does not
-// end within the text.
-std::optional<InsertHead> FindInsertHead(std::string_view text);
 
 // The place of a byte offset in `sql`.
 SqlPlace PlaceAt(std::string_view sql, size_t offset);

@@ -97,15 +97,20 @@ Settlement FailedSettlement(const Lease& lease, const Failure& failure) {
 }
 
 Settlement SettlementFor(const Lease& lease, const Status& status, const FailureRules& rules) {
-  const Failure failure = FailureFrom(status);
+  Failure failure = FailureFrom(status);
   switch (status.code()) {
     case Code::kLeaseLost:
-      return ReleasedSettlement(lease, nullptr, 0);
+      // The store refuses this when the lease is really gone; a mere scare must not spin.
+      return ReleasedSettlement(lease, nullptr, rules.is_stopping ? 0 : rules.backoff_ms);
     case Code::kCancelled:
       if (rules.is_stopping) return ReleasedSettlement(lease, nullptr, 0);
       break;  // nobody of ours cancelled it: the engine did, which may pass
     case Code::kUnavailable:
     case Code::kExhausted:
+      break;
+    case Code::kUnknownOutcome:
+      // What an attempt may have done lies below its own prefix, so the next attempt need not know.
+      failure.failure_class = FailureClass::kTransient;
       break;
     default:
       return FailedSettlement(lease, failure);

@@ -34,7 +34,7 @@ struct FailureRules {
   bool is_stopping = false;  // the worker shuts down or the lease ran out: hand back at once
 };
 // Turns what Execute failed with into the end of the lease: kLeaseLost and kCancelled release,
-// kUnavailable and kExhausted release with the back-off, all else is FAILED. Pure.
+// kUnavailable, kExhausted and kUnknownOutcome release with the back-off, all else is FAILED. Pure.
 Settlement SettlementFor(const Lease& lease, const Status& status, const FailureRules& rules);
 
 // True when any edit ends its task as FAILED.

@@ -55,8 +55,9 @@ class Executor {
  public:
   virtual ~Executor() = default;
   // Says how the lease ends; writes only under its attempt prefix. A failure is turned into a
-  // settlement by the worker: kLeaseLost and kCancelled release, kUnavailable and kExhausted
-  // release with a back-off, all else is FAILED.
+  // settlement by the worker: kLeaseLost and kCancelled release; kUnavailable, kExhausted and
+  // kUnknownOutcome release with a back-off; all else is FAILED. An executor that knows the class
+  // of its failure answers with a settlement of its own (job/failure.h).
   virtual Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) = 0;
 };
 

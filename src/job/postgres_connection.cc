@@ -90,7 +90,10 @@ Result<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(const std::
                             text.find("does not exist") != std::string::npos ||
                             text.find("no password supplied") != std::string::npos;
     return Status(is_setting ? Code::kInvalidArgument : Code::kUnavailable,
-                  fmt::format("connect to the state store: {}", text));
+                  fmt::format("connect to the state store: {}", text))
+        .Explain(6001, "the PostgreSQL server of --state-url",
+                 is_setting ? "correct user, database or password of --state-url"
+                            : "start it, or correct --state-url; then run the same command again");
   }
   PQsetNoticeProcessor(
       opened->connection_, [](void*, const char*) {}, nullptr);
@@ -121,8 +124,11 @@ Status PostgresConnection::Failure(const pg_result* result, std::string_view doi
     is_serial = index != nullptr && std::string_view(index).ends_with("_serial");
   }
   is_worth_retrying_ |= is_serial || IsOneOf(state, {"40001", "40P01", "55P03"});
-  return Status(code,
+  Status status(code,
                 fmt::format("{}: {} (PostgreSQL {})", doing, text, state.empty() ? "-" : state));
+  if (code == Code::kInternal || code == Code::kAlreadyExists) return status;
+  return std::move(status).Explain(6001, "the PostgreSQL server of --state-url",
+                                   "run the same command again when it answers");
 }
 
 Result<const PostgresConnection::Prepared*> PostgresConnection::Prepare(

@@ -4,6 +4,7 @@
 #include "job/migrations.h"
 #include "job/postgres_db.h"
 #include "job/sql_job_store.h"
+#include "job/sql_job_store_test.h"
 #include "testing/job_store_contract.h"
 #include "testing/postgres_server.h"
 
@@ -30,6 +31,9 @@ StoreUnderTest MakePostgres(const Context& ctx) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Postgres, JobStoreContract,
+                         ::testing::Values(NamedStore{"postgres", MakePostgres}), StoreName);
+
+INSTANTIATE_TEST_SUITE_P(Postgres, SqlJobStoreTest,
                          ::testing::Values(NamedStore{"postgres", MakePostgres}), StoreName);
 
 }  // namespace

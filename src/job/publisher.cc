@@ -84,6 +84,7 @@ Result<Stepped> Publisher::Step(const Context& ctx, const JobId& job) {
     if (proposed.status().code() == Code::kConflict) return Stepped::kIdle;
     return proposed.status();
   }
+  retries_.erase(job);
   if (!proposed->has_value()) return Stepped::kIdle;
   const auto carried = Carry(ctx, **proposed);
   if (!carried.ok()) {

@@ -31,7 +31,8 @@ Status CheckSameTask(SqlSession& session, const JobId& job, const Task& task) {
             session.Run(statements::kOneTask, {{"job", job}, {"task", task.id}}));
   if (rows.empty()) {
     return Status(Code::kConflict,
-                  fmt::format("add task {}: job takes no more tasks: {}", task.id, job));
+                  fmt::format("add task {}: job takes no more tasks: {}", task.id, job))
+        .Explain(6006, job, "the job was sealed with another set of parts: use another --job-id");
   }
   PF_ASSIGN(const Task found, ReadTask(rows.row(0)));
   const bool is_same = found.size_bytes == task.size_bytes && found.kind == task.kind &&
@@ -107,7 +108,8 @@ Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
                                              {"open_ttl_ms", 0},
                                              {"payload", job.spec}});
     if (!made.ok() && made.status().code() == Code::kAlreadyExists) {
-      return Status(Code::kConflict, fmt::format("create job: the id has another key: {}", id));
+      return Status(Code::kConflict, fmt::format("create job: the id has another key: {}", id))
+          .Explain(6006, id, "use another --job-id");
     }
     PF_TRY(made);
     if (made->changed() == 0) {
@@ -117,7 +119,9 @@ Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
       if (found.row(0).Text(1) == hash) return found.row(0).String(0);
       return Status(Code::kConflict,
                     fmt::format("create job: the key belongs to job {} with another request: {}",
-                                found.row(0).Text(0), key));
+                                found.row(0).Text(0), key))
+          .Explain(6006, key,
+                   "use another --job-id, or the SQL, table, bucket and prefix of that job");
     }
     SqlJournal journal(session, id, kOperator);
     PF_TRY(journal.Note({.event = "job_created", .to = "OPEN"}));
@@ -131,7 +135,7 @@ Status SqlJobStore::AddTasks(const Context& ctx, const JobId& job, std::span<con
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     // Shared, so that uploaders do not wait for each other, but Seal counts no half-added tasks.
     PF_ASSIGN(const SqlRows found, session.Run(statements::kJobForShare, {{"job", job}}));
-    if (found.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (found.empty()) return NoSuchJob(job);
     SqlJournal journal(session, job, kOperator);
     PF_TRY(AddTasksIn(session, journal, job, tasks));
     return journal.Close();
@@ -141,7 +145,7 @@ Status SqlJobStore::AddTasks(const Context& ctx, const JobId& job, std::span<con
 Status SqlJobStore::Seal(const Context& ctx, const JobId& job, int64_t tasks) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     PF_ASSIGN(const SqlRows sealed,
               session.Run(statements::kSeal, {{"job", job}, {"expected", tasks}}));
     if (sealed.changed() == 1) {
@@ -158,7 +162,8 @@ Status SqlJobStore::Seal(const Context& ctx, const JobId& job, int64_t tasks) {
                   view.state == "OPEN"
                       ? fmt::format("seal job {}: it does not have this many tasks: {}", job, tasks)
                       : fmt::format("seal job {} with {} tasks: it is {} with {}", job, tasks,
-                                    view.state, view.tasks_expected));
+                                    view.state, view.tasks_expected))
+        .Explain(6006, job, "use another --job-id: this one was uploaded from another freeze");
   });
 }
 
@@ -166,7 +171,7 @@ Status SqlJobStore::SetPaused(const Context& ctx, const JobId& job, bool is_paus
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows rows,
               session.Run(statements::kPause, {{"job", job}, {"paused", is_paused ? 1 : 0}}));
-    if (rows.changed() == 0) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (rows.changed() == 0) return NoSuchJob(job);
     SqlJournal journal(session, job, kOperator);
     return journal.Note({.event = is_paused ? "job_paused" : "job_resumed"});
   });
@@ -175,7 +180,7 @@ Status SqlJobStore::SetPaused(const Context& ctx, const JobId& job, bool is_paus
 Status SqlJobStore::AbortJob(const Context& ctx, const JobId& job) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (locked.empty()) return NoSuchJob(job);
     const std::string before = locked.row(0).String(0);
     if (before == "ABORTED") return {};
     PF_ASSIGN(const SqlRows aborting, session.Run(statements::kAbortJob, {{"job", job}}));
@@ -192,54 +197,6 @@ Status SqlJobStore::AbortJob(const Context& ctx, const JobId& job) {
   });
 }
 
-Status SqlJobStore::Amend(const Context& ctx, const JobId& job, const Settlement& settlement) {
-  constexpr size_t kEditsMax = 1000;
-  if (settlement.edits.size() > kEditsMax || !settlement.added.empty()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("amend: at most {} edits and no added task: {} and {}", kEditsMax,
-                              settlement.edits.size(), settlement.added.size()));
-  }
-  std::vector<TaskEdit> edits = settlement.edits;
-  std::sort(edits.begin(), edits.end(),
-            [](const TaskEdit& a, const TaskEdit& b) { return a.id < b.id; });
-  return db_->Write(ctx, [&](SqlSession& session) -> Status {
-    SqlJournal journal(session, job, kOperator);
-    PF_ASSIGN(const int64_t now_ms, StoreNow(session));
-    for (const TaskEdit& edit : edits) {
-      PF_ASSIGN(const Task before, LockTask(session, job, edit.id));
-      Task after = before;
-      after.state = edit.to;
-      after.superseded_by = edit.superseded_by;
-      if (edit.to == TaskState::kReady) {
-        after.winner = 0;  // what an earlier attempt made is no longer meant
-        after.ready_at_ms = 0;
-      } else if (edit.to == TaskState::kCompactReady && after.ready_at_ms == 0) {
-        after.ready_at_ms = now_ms;
-      }
-      const Json payload = WithError(edit.payload.value_or(before.payload),
-                                     edit.to == TaskState::kFailed ? edit.error : std::string());
-      PF_ASSIGN(const SqlRows rows,
-                session.Run(statements::kAmend, {{"job", job},
-                                                 {"task", edit.id},
-                                                 {"from", TaskStateName(edit.from)},
-                                                 {"to", TaskStateName(edit.to)},
-                                                 {"epoch", edit.epoch},
-                                                 {"winner", after.winner},
-                                                 {"ready_at", after.ready_at_ms},
-                                                 {"superseded_by", edit.superseded_by},
-                                                 {"finalize_at", 0},
-                                                 {"payload", payload}}));
-      if (rows.changed() == 0) {
-        return Status(Code::kConflict,
-                      fmt::format("amend task of job {}: it is {} at epoch {}, or taken: {}", job,
-                                  TaskStateName(before.state), before.epoch, edit.id));
-      }
-      PF_TRY(journal.Moved(before, after, "amended", ErrorDetail(edit.error)));
-    }
-    return journal.Close();
-  });
-}
-
 Result<int64_t> SqlJobStore::Finalize(const Context& ctx, const JobId& job) {
   return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
     PF_ASSIGN(const SqlRows rows, session.Run(statements::kFinalize, {{"job", job}}));
@@ -252,48 +209,6 @@ Result<int64_t> SqlJobStore::Finalize(const Context& ctx, const JobId& job) {
     }
     PF_TRY(journal.Close());
     return static_cast<int64_t>(tasks.size());
-  });
-}
-
-Status SqlJobStore::AskFinalize(const Context& ctx, const JobId& job, const TaskId& output) {
-  return db_->Write(ctx, [&](SqlSession& session) -> Status {
-    PF_ASSIGN(const SqlRows rows,
-              session.Run(statements::kAskFinalize, {{"job", job}, {"output", output}}));
-    if (rows.changed() == 0) {
-      return Status(Code::kNotFound,
-                    fmt::format("no batch of job {} makes this output: {}", job, output));
-    }
-    SqlJournal journal(session, job, kOperator);
-    return journal.Note({.task = output, .event = "finalize_asked"});
-  });
-}
-
-Result<int64_t> SqlJobStore::DeleteJob(const Context& ctx, const JobId& job,
-                                       const std::function<Status()>& delete_objects) {
-  return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
-    PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
-    if (locked.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
-    PF_ASSIGN(const SqlRows copies, session.Run(statements::kIsCopied, {{"job", job}}));
-    if (!copies.empty()) {
-      return Status(Code::kRefused,
-                    fmt::format("delete job {}: its artifacts are borrowed by job {}", job,
-                                copies.row(0).Text(0)));
-    }
-    PF_ASSIGN(const SqlRows live, session.Run(statements::kHasLiveWork, {{"job", job}}));
-    if (live.row(0).Int(0) != 0) {
-      return Status(Code::kRefused,
-                    fmt::format("delete job: work or a commit is under way: {}", job));
-    }
-    if (delete_objects) PF_TRY(delete_objects());
-    for (const SqlStatement& statement :
-         {statements::kDeleteEvents, statements::kDeleteCounters, statements::kDeletePieces,
-          statements::kDeleteObjects, statements::kDeleteLocks, statements::kDeleteCommits,
-          statements::kDeleteAttempts}) {
-      PF_TRY(session.Run(statement, {{"job", job}}));
-    }
-    PF_ASSIGN(const SqlRows tasks, session.Run(statements::kDeleteTasks, {{"job", job}}));
-    PF_TRY(session.Run(statements::kDeleteJob, {{"job", job}}));
-    return tasks.changed();
   });
 }
 

@@ -8,6 +8,9 @@
 
 namespace partforge {
 
+// What becomes of attempts that are open while an operator changes their tasks.
+enum class OpenWork : uint8_t { kRefuse, kEnd };
+
 // The job store over one schema, the same on SQLite and PostgreSQL (specs state-schema). Every
 // method is one transaction of SqlDb; nothing is kept in memory between two of them. Thread-safe.
 class SqlJobStore final : public JobStore {
@@ -67,6 +70,17 @@ class SqlJobStore final : public JobStore {
   // ask_finalize: the batch that makes `output` should end as soon as it can. kNotFound when no
   // batch does.
   Status AskFinalize(const Context& ctx, const JobId& job, const TaskId& output);
+
+  // What an operator's command does to the tasks of a job in one transaction: edits as in Amend,
+  // without its limit, and rows that go with their attempts (reset-job, reset-compaction,
+  // delete-parts). kConflict where work is open and may not be ended, or a commit is under way;
+  // kRefused where another job borrows a deleted one.
+  Status ChangeTasks(const Context& ctx, const JobId& job, std::span<const TaskEdit> edits,
+                     std::span<const TaskId> deleted, OpenWork open_work);
+
+  // Adds to the counters of a job what they lack to equal a count over its tasks. Returns how many
+  // states were wrong.
+  Result<int64_t> RepairCounters(const Context& ctx, const JobId& job);
 
   // Removes all rows of a job in one transaction. kRefused while work or a commit is under way, or
   // while another job's tasks borrow from it. `delete_objects` runs inside the transaction, before

@@ -60,40 +60,51 @@ Result<std::vector<Head>> ReadHeads(const Context& ctx, SqlDb& db, const ClaimRe
   return heads;
 }
 
+// A task taken, and the serial of the attempt opened for it.
+struct Claimed {
+  Task task;
+  uint64_t serial = 0;
+};
+
 // One lease a task, largest first as they were picked.
-std::vector<Lease> MakeLeases(std::vector<Task> tasks, const std::string& owner,
+std::vector<Lease> MakeLeases(std::vector<Claimed> claims, const std::string& owner,
                               const std::string& token) {
-  std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
-    if (a.size_bytes != b.size_bytes) return a.size_bytes > b.size_bytes;
-    if (a.created_at_ms != b.created_at_ms) return a.created_at_ms < b.created_at_ms;
-    return a.id < b.id;
+  std::stable_sort(claims.begin(), claims.end(), [](const Claimed& a, const Claimed& b) {
+    if (a.task.size_bytes != b.task.size_bytes) return a.task.size_bytes > b.task.size_bytes;
+    if (a.task.created_at_ms != b.task.created_at_ms) {
+      return a.task.created_at_ms < b.task.created_at_ms;
+    }
+    return a.task.id < b.task.id;
   });
-  std::vector<Lease> leases(tasks.size());
-  for (size_t i = 0; i < tasks.size(); ++i) {
+  std::vector<Lease> leases(claims.size());
+  for (size_t i = 0; i < claims.size(); ++i) {
     leases[i].owner = owner;
     leases[i].token = token;
-    leases[i].tasks.push_back(std::move(tasks[i]));
+    leases[i].serial = claims[i].serial;
+    leases[i].tasks.push_back(std::move(claims[i].task));
   }
   return leases;
 }
 
-Status OpenAttempt(const Context& ctx, SqlSession& session, const Task& task,
-                   std::string_view label, const std::string& owner, const std::string& token,
-                   int64_t lease_ms) {
+// Returns the serial drawn for it.
+Result<uint64_t> OpenAttempt(const Context& ctx, SqlSession& session, const Task& task,
+                             std::string_view label, const std::string& owner,
+                             const std::string& token, int64_t lease_ms) {
+  const uint64_t serial = DrawSerial(ctx.random);
   PF_TRY(session.Run(statements::kOpenAttempt, {{"job", task.job},
                                                 {"task", task.id},
                                                 {"epoch", task.epoch},
                                                 {"label", label},
                                                 {"owner", owner},
                                                 {"token", token},
-                                                {"serial", DrawSerial(ctx.random)},
+                                                {"serial", serial},
                                                 {"lease_ms", lease_ms}}));
-  return {};
+  return serial;
 }
 
 // The whole claim in one round trip (claim_postgres).
-Result<std::vector<Task>> ClaimInOne(const Context& ctx, SqlDb& db, const Head& head,
-                                     const ClaimRequest& request, const std::string& token) {
+Result<std::vector<Claimed>> ClaimInOne(const Context& ctx, SqlDb& db, const Head& head,
+                                        const ClaimRequest& request, const std::string& token) {
   for (int draws = 1;; ++draws) {
     Result<SqlRows> rows = db.RunAlone(ctx, statements::kClaimPostgres,
                                        {{"job", head.job},
@@ -108,13 +119,20 @@ Result<std::vector<Task>> ClaimInOne(const Context& ctx, SqlDb& db, const Head& 
     const bool is_collision = !rows.ok() && rows.status().code() == Code::kAlreadyExists;
     if (is_collision && draws < kSerialDrawsMax) continue;
     PF_TRY(rows);
-    return ReadTasks(*rows);
+    std::vector<Claimed> claims;
+    for (size_t i = 0; i < rows->size(); ++i) {
+      const SqlRow row = rows->row(i);
+      Claimed& claim = claims.emplace_back();
+      PF_ASSIGN(claim.task, ReadTask(row));
+      claim.serial = row.Uint(row.columns() - 1);
+    }
+    return claims;
   }
 }
 
 // The same, statement by statement, inside a transaction.
-Result<std::vector<Task>> ClaimInSteps(const Context& ctx, SqlSession& session, const Head& head,
-                                       const ClaimRequest& request, const std::string& token) {
+Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& session, const Head& head,
+                                          const ClaimRequest& request, const std::string& token) {
   PF_ASSIGN(const SqlRows rows,
             session.Run(statements::kClaim, {{"job", head.job},
                                              {"kind", head.kind},
@@ -122,14 +140,18 @@ Result<std::vector<Task>> ClaimInSteps(const Context& ctx, SqlSession& session, 
                                              {"limit", request.tasks_max}}));
   PF_ASSIGN(std::vector<Task> tasks, ReadTasks(rows));
   SqlJournal journal(session, head.job, request.worker);
-  for (const Task& after : tasks) {
-    PF_TRY(OpenAttempt(ctx, session, after, "", request.worker, token, request.lease_ms));
+  std::vector<Claimed> claims;
+  for (Task& after : tasks) {
+    Claimed& claim = claims.emplace_back();
+    PF_ASSIGN(claim.serial,
+              OpenAttempt(ctx, session, after, "", request.worker, token, request.lease_ms));
     Task before = after;
     before.state = TaskState::kReady;
     PF_TRY(journal.Moved(before, after, "claimed"));
+    claim.task = std::move(after);
   }
   PF_TRY(journal.Close());
-  return tasks;
+  return claims;
 }
 
 }  // namespace
@@ -141,14 +163,14 @@ Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimReq
     bool is_last = true;
     PF_ASSIGN(const std::vector<Head> heads, ReadHeads(ctx, *db_, request, page, is_last));
     for (const Head& head : heads) {
-      Result<std::vector<Task>> tasks =
+      Result<std::vector<Claimed>> claims =
           db_->dialect() == SqlDialect::kPostgres
               ? ClaimInOne(ctx, *db_, head, request, token)
-              : WriteFor<std::vector<Task>>(ctx, *db_, [&](SqlSession& session) {
+              : WriteFor<std::vector<Claimed>>(ctx, *db_, [&](SqlSession& session) {
                   return ClaimInSteps(ctx, session, head, request, token);
                 });
-      PF_TRY(tasks);
-      if (!tasks->empty()) return MakeLeases(std::move(tasks).value(), request.worker, token);
+      PF_TRY(claims);
+      if (!claims->empty()) return MakeLeases(std::move(claims).value(), request.worker, token);
     }
     if (is_last) break;
   }
@@ -175,6 +197,7 @@ Result<std::optional<Lease>> SqlJobStore::ClaimNamed(const Context& ctx, const N
         }
         lease.owner = known.row(0).Text(2);
         lease.token = known.row(0).Text(3);
+        lease.serial = known.row(0).Uint(4);
         lease.tasks.push_back(before);
         lease.tasks[0].epoch = known.row(0).Uint(0);
         return Granted(std::move(lease));
@@ -187,8 +210,8 @@ Result<std::optional<Lease>> SqlJobStore::ClaimNamed(const Context& ctx, const N
     PF_TRY(rows);
     if (rows->empty()) return Granted();
     PF_ASSIGN(const Task after, ReadTask(rows->row(0)));
-    PF_TRY(OpenAttempt(ctx, session, after, is_load ? claim.label : "", claim.worker, lease.token,
-                       claim.lease_ms));
+    PF_ASSIGN(lease.serial, OpenAttempt(ctx, session, after, is_load ? claim.label : "",
+                                        claim.worker, lease.token, claim.lease_ms));
     SqlJournal journal(session, claim.job, claim.worker);
     PF_TRY(journal.Moved(before, after, is_load ? "opened" : "twin_claimed"));
     PF_TRY(journal.Close());

@@ -182,7 +182,7 @@ Status PublishIn(SqlSession& session, SqlJournal& journal, const Commit& fenced,
 
 // What the evidence of an abort says about the artifact: FAILED when it names a class.
 struct AbortReason {
-  std::string failure_class;
+  std::string failure_class, error;
   int64_t failure_code = 0;
 };
 AbortReason ReadAbortReason(const Json& evidence) {
@@ -192,9 +192,25 @@ AbortReason ReadAbortReason(const Json& evidence) {
   const auto failure = doc->find("failure_class");
   if (failure != doc->end() && failure->is_string())
     reason.failure_class = failure->get<std::string>();
+  const auto error = doc->find("error");
+  if (error != doc->end() && error->is_string()) reason.error = error->get<std::string>();
   const auto code = doc->find("failure_code");
   if (code != doc->end() && code->is_number_integer()) reason.failure_code = code->get<int64_t>();
   return reason;
+}
+
+// Keeps the reason with the tasks that fail by it, for whoever looks at them later.
+Status NoteAborted(SqlSession& session, const JobId& job, const CommitId& commit,
+                   const AbortReason& reason) {
+  if (reason.failure_class.empty() || reason.error.empty()) return {};
+  PF_ASSIGN(const SqlRows tasks, session.Run(statements::kAbortedTasks, {{"commit", commit}}));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    PF_TRY(session.Run(statements::kAbortedPayload,
+                       {{"job", job},
+                        {"task", tasks.row(i).String(0)},
+                        {"payload", WithError(tasks.row(i).String(1), reason.error)}}));
+  }
+  return {};
 }
 
 Status AbortIn(SqlSession& session, SqlJournal& journal, const Commit& fenced, const JobId& job,
@@ -218,6 +234,7 @@ Status AbortIn(SqlSession& session, SqlJournal& journal, const Commit& fenced, c
   const TaskState to = reason.failure_class.empty() ? TaskState::kFinished : TaskState::kFailed;
   PF_TRY(MoveTasks(session, journal, fenced, "commit_aborted", to));
   PF_TRY(session.Run(statements::kAbortAttempts, {{"commit", fenced.id}}));
+  PF_TRY(NoteAborted(session, job, fenced.id, reason));
   PF_TRY(session.Run(statements::kAbortTasks, {{"commit", fenced.id},
                                                {"to", TaskStateName(to)},
                                                {"failure_class", reason.failure_class},
@@ -266,7 +283,7 @@ Result<Commit> SqlJobStore::Decide(const Context& ctx, const Commit& proposal,
   }
   return WriteFor<Commit>(ctx, *db_, [&](SqlSession& session) -> Result<Commit> {
     PF_ASSIGN(const SqlRows job, session.Run(statements::kJobForUpdate, {{"job", proposal.job}}));
-    if (job.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", proposal.job));
+    if (job.empty()) return NoSuchJob(proposal.job);
     // The first decision under this id is the answer, whatever has become of it; it must not take
     // its locks again.
     Result<Commit> first = LoadCommit(session, proposal.id, WithResults::kYes);

@@ -59,7 +59,8 @@ Status TakeLocks(SqlSession& session, const JobId& job, std::string_view holder,
       const SqlRow other = conflicts.row(0);
       return Status(Code::kConflict,
                     fmt::format("lock {} {} on {}: held by {} as {} on {}", mode, wish.scope,
-                                wish.target, other.Text(0), other.Text(2), other.Text(1)));
+                                wish.target, other.Text(0), other.Text(2), other.Text(1)))
+          .Explain(6007, wish.target, "run the command again when the other one has ended");
     }
     int64_t lease_until_ms = 0;
     if (wish.lease_ms > 0) {

@@ -61,7 +61,7 @@ Result<std::vector<JobView>> SqlJobStore::ListJobs(const Context& ctx) {
 Result<JobView> SqlJobStore::View(const Context& ctx, const JobId& job) {
   return ReadFor<JobView>(ctx, *db_, [&](SqlSession& session) -> Result<JobView> {
     PF_ASSIGN(const SqlRows rows, session.Run(statements::kOneJob, {{"job", job}}));
-    if (rows.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (rows.empty()) return NoSuchJob(job);
     JobView view = ReadJobView(rows.row(0));
     PF_ASSIGN(view.now_ms, StoreNow(session));
     PF_ASSIGN(const SqlRows counts, session.Run(statements::kCounts, {{"job", job}}));
@@ -94,8 +94,7 @@ Result<TaskPage> SqlJobStore::Page(const Context& ctx, const JobId& job, TaskSta
 Result<Task> SqlJobStore::GetTask(const Context& ctx, const JobId& job, const TaskId& task) {
   PF_ASSIGN(const SqlRows rows,
             db_->RunAlone(ctx, statements::kOneTask, {{"job", job}, {"task", task}}));
-  if (rows.empty())
-    return Status(Code::kNotFound, fmt::format("no such task in job {}: {}", job, task));
+  if (rows.empty()) return NoSuchTask(job, task);
   return ReadTask(rows.row(0));
 }
 
@@ -130,7 +129,7 @@ Status SqlJobStore::Note(const Context& ctx, const JobId& job, std::string_view 
                          const Json& detail) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows rows, session.Run(statements::kOneJob, {{"job", job}}));
-    if (rows.empty()) return Status(Code::kNotFound, fmt::format("no such job: {}", job));
+    if (rows.empty()) return NoSuchJob(job);
     SqlJournal journal(session, job, "note");
     return journal.Note({.event = event, .detail = detail});
   });

@@ -30,7 +30,7 @@ Result<Task> LockTask(SqlSession& session, const JobId& job, const TaskId& task)
   PF_ASSIGN(const SqlRows rows,
             session.Run(statements::kTaskForUpdate, {{"job", job}, {"task", task}}));
   if (rows.empty()) {
-    return Status(Code::kNotFound, fmt::format("no such task in job {}: {}", job, task));
+    return NoSuchTask(job, task);
   }
   return ReadTask(rows.row(0));
 }
@@ -79,6 +79,17 @@ Json ErrorDetail(std::string_view error) {
   JsonDoc doc = JsonDoc::object();
   doc["error"] = std::string(error);
   return DumpJson(doc);
+}
+
+Status NoSuchJob(const JobId& job) {
+  return Status(Code::kNotFound, fmt::format("no such job: {}", job))
+      .Explain(2130, job, "partforge list-jobs   lists the jobs of this state store");
+}
+
+Status NoSuchTask(const JobId& job, const TaskId& task) {
+  return Status(Code::kNotFound, fmt::format("no such part in job {}: {}", job, task))
+      .Explain(2151, fmt::format("{}, part {}", job, task),
+               fmt::format("partforge job-status --job-id={} --parts", job));
 }
 
 Status LeaseLost(std::string_view doing, std::string_view task, uint64_t epoch) {

@@ -29,6 +29,10 @@ Json WithError(const Json& payload, std::string_view error);
 // {"error": …} for a note, {} when empty.
 Json ErrorDetail(std::string_view error);
 
+// A job or a task that the store does not know (PF2130, PF2151).
+Status NoSuchJob(const JobId& job);
+Status NoSuchTask(const JobId& job, const TaskId& task);
+
 // The failure of a statement that changed nothing.
 Status LeaseLost(std::string_view doing, std::string_view task, uint64_t epoch);
 

@@ -1,125 +1,15 @@
-#include "job/sql_job_store.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "job/sql_job_store_test.h"
 
 #include <array>
-#include <list>
 #include <map>
 
-#include "job/state_url.h"
-#include "testing/test_world.h"
-
-namespace partforge {
+namespace partforge::testing {
 namespace {
-
-using testing::TempDir;
-using testing::TestWorld;
-
-class SqlJobStoreTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    StateStoreOptions options;
-    options.url = "sqlite:" + (folder_ / "state.db").string();
-    auto opened = OpenJobStore(ctx_, options);
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    store_ = std::move(opened).value();
-  }
-
-  void MakeJob(const std::string& id, int tasks, const std::string& source_job = "") {
-    Plan plan;
-    plan.job.id = id;
-    plan.job.kind = "k";
-    for (int i = 0; i < tasks; ++i) {
-      Task& task = plan.tasks.emplace_back();
-      task.id = fmt::format("t{}", i);
-      task.kind = "k";
-      task.source_job = source_job;
-      task.source_task = source_job.empty() ? "" : task.id;
-    }
-    const Result<JobId> made = store_->CreateJob(ctx_, plan);
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-  }
-
-  Lease ClaimOne() {
-    ClaimRequest request;
-    request.worker = "w";
-    request.kinds = {"k"};
-    const Result<std::vector<Lease>> leases = store_->Claim(ctx_, request);
-    EXPECT_TRUE(leases.ok() && leases->size() == 1);
-    return leases->at(0);
-  }
-
-  Status Finish(const Lease& lease, TaskState to) {
-    Settlement settlement;
-    TaskEdit& edit = settlement.edits.emplace_back();
-    edit.id = lease.tasks[0].id;
-    edit.epoch = lease.tasks[0].epoch;
-    edit.to = to;
-    edit.result = TaskResult{};
-    edit.result->parts_out = 1;
-    edit.result->parts_peak = 1;
-    return store_->Settle(ctx_, lease, settlement);
-  }
-
-  // A job with a row in every table: attempts, a cleaned commit with a piece and a thing, locks,
-  // events.
-  void MakeBusyJob(const std::string& id) {
-    MakeJob(id, 1);
-    ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
-    Commit proposal;
-    proposal.id = "c-" + id;
-    proposal.job = id;
-    Chosen& chosen = proposal.chosen.emplace_back();
-    chosen.task = "t0";
-    Piece piece;
-    piece.task = "t0";
-    piece.epoch = 1;
-    ASSERT_TRUE(store_->Decide(ctx_, proposal, std::span(&piece, 1), {}).ok());
-    Commit commit = *store_->Fence(ctx_, proposal.id, "p", 60'000);
-    Actor actor;
-    actor.job = id;
-    actor.commit = commit.id;
-    actor.epoch = commit.epoch;
-    Thing thing;
-    thing.kind = "dir";
-    thing.name = "d";
-    thing = *store_->Intend(ctx_, actor, thing);
-    ASSERT_TRUE(store_->Advance(ctx_, commit, CommitState::kAborted, "{}", {}).ok());
-    Thing gone = thing;
-    gone.state = "GONE";
-    ASSERT_TRUE(store_->SetThing(ctx_, thing, gone).ok());
-    LockWish wish;
-    wish.target = "t";
-    wish.scope = id;
-    ASSERT_TRUE(store_->Lock(ctx_, id, "run-" + id, wish).ok());
-    if (clean_commits_) {
-      commit.state = CommitState::kAborted;
-      ASSERT_TRUE(store_->Advance(ctx_, commit, CommitState::kCleaned, "{}", {}).ok());
-    }
-  }
-
-  int64_t RowsOf(std::string_view table) {
-    const std::string text = fmt::format("SELECT count(*) FROM {}", table);
-    const std::string name = fmt::format("test_rows_{}", table);
-    const Result<SqlRows> rows =
-        store_->db().RunAlone(ctx_, SqlStatement{name_pool_.emplace_back(name), text}, {});
-    EXPECT_TRUE(rows.ok()) << rows.status().ToString();
-    return rows.ok() ? rows->row(0).Int(0) : -1;
-  }
-
-  TempDir folder_;
-  TestWorld world_;
-  Context ctx_ = world_.context();
-  std::list<std::string> name_pool_;
-  bool clean_commits_ = true;
-  std::unique_ptr<SqlJobStore> store_;
-};
 
 constexpr std::array kTables = {"events",  "counters", "pieces", "objects", "locks",
                                 "commits", "attempts", "tasks",  "jobs"};
 
-TEST_F(SqlJobStoreTest, DeleteJobLeavesNoOrphanAndTouchesNoOtherJob) {
+TEST_P(SqlJobStoreTest, DeleteJobLeavesNoOrphanAndTouchesNoOtherJob) {
   MakeBusyJob("keep");
   std::map<std::string, int64_t> before;
   for (const char* table : kTables) before[table] = RowsOf(table);
@@ -137,7 +27,7 @@ TEST_F(SqlJobStoreTest, DeleteJobLeavesNoOrphanAndTouchesNoOtherJob) {
   EXPECT_EQ(store_->DeleteJob(ctx_, "drop", {}).status().code(), Code::kNotFound);
 }
 
-TEST_F(SqlJobStoreTest, DeleteJobIsRefusedWhileWorkOrACommitIsUnderWay) {
+TEST_P(SqlJobStoreTest, DeleteJobIsRefusedWhileWorkOrACommitIsUnderWay) {
   MakeJob("working", 1);
   ClaimOne();
   EXPECT_EQ(store_->DeleteJob(ctx_, "working", {}).status().code(), Code::kRefused);
@@ -146,7 +36,7 @@ TEST_F(SqlJobStoreTest, DeleteJobIsRefusedWhileWorkOrACommitIsUnderWay) {
   EXPECT_EQ(store_->DeleteJob(ctx_, "committing", {}).status().code(), Code::kRefused);
 }
 
-TEST_F(SqlJobStoreTest, DeleteJobIsRefusedWhileACopyBorrowsFromIt) {
+TEST_P(SqlJobStoreTest, DeleteJobIsRefusedWhileACopyBorrowsFromIt) {
   MakeJob("source", 1);
   MakeJob("copy", 1, "source");
   EXPECT_EQ(store_->DeleteJob(ctx_, "source", {}).status().code(), Code::kRefused);
@@ -154,7 +44,7 @@ TEST_F(SqlJobStoreTest, DeleteJobIsRefusedWhileACopyBorrowsFromIt) {
   EXPECT_TRUE(store_->DeleteJob(ctx_, "source", {}).ok());
 }
 
-TEST_F(SqlJobStoreTest, DeleteJobKeepsTheRowsWhenTheObjectsDoNotGo) {
+TEST_P(SqlJobStoreTest, DeleteJobKeepsTheRowsWhenTheObjectsDoNotGo) {
   MakeJob("j", 2);
   const Result<int64_t> deleted = store_->DeleteJob(
       ctx_, "j", [] { return Status(Code::kUnavailable, "the store of objects is away"); });
@@ -162,7 +52,7 @@ TEST_F(SqlJobStoreTest, DeleteJobKeepsTheRowsWhenTheObjectsDoNotGo) {
   EXPECT_EQ(RowsOf("tasks"), 2);
 }
 
-TEST_F(SqlJobStoreTest, ATaskIsNotBorrowedFromAJobThatIsNotThere) {
+TEST_P(SqlJobStoreTest, ATaskIsNotBorrowedFromAJobThatIsNotThere) {
   Plan plan;
   plan.job.id = "copy";
   plan.job.kind = "k";
@@ -174,7 +64,54 @@ TEST_F(SqlJobStoreTest, ATaskIsNotBorrowedFromAJobThatIsNotThere) {
   EXPECT_EQ(RowsOf("jobs"), 0);
 }
 
-TEST_F(SqlJobStoreTest, ABatchLearnsThatSomebodyAskedItToEnd) {
+TEST_P(SqlJobStoreTest, AnOperatorsForceEndsTheWorkAndNothingElseDoes) {
+  MakeJob("j", 1);
+  const Lease lease = ClaimOne();
+  TaskEdit reset;
+  reset.id = "t0";
+  reset.epoch = 1;
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", std::span(&reset, 1), {}, OpenWork::kRefuse).code(),
+            Code::kConflict);
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&reset, 1), {}, OpenWork::kEnd).ok());
+  EXPECT_EQ(store_->GetTask(ctx_, "j", "t0")->state, TaskState::kReady);
+  EXPECT_EQ(Finish(lease, TaskState::kFinished).code(), Code::kLeaseLost);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+}
+
+TEST_P(SqlJobStoreTest, DeletedTasksGoWithTheirAttemptsAndCounts) {
+  MakeJob("j", 3);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  const Lease open = ClaimOne();
+  const std::vector<TaskId> two = {"t1", "t0"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, two, OpenWork::kRefuse).code(), Code::kConflict);
+  EXPECT_EQ(RowsOf("tasks"), 3);  // all or nothing
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", {}, two, OpenWork::kEnd).ok());
+  EXPECT_EQ(RowsOf("tasks"), 1);
+  EXPECT_EQ(RowsOf("attempts"), 0);
+  EXPECT_EQ(Finish(open, TaskState::kFinished).code(), Code::kLeaseLost);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+  MakeJob("copy", 3, "j");
+  const std::vector<TaskId> lent = {"t2"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, lent, OpenWork::kEnd).code(), Code::kRefused);
+}
+
+TEST_P(SqlJobStoreTest, CountersThatWentWrongAreRepaired) {
+  MakeJob("j", 3);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  constexpr SqlStatement kSpoil = {
+      "test_spoil", "UPDATE counters SET n = n + 5, bytes = 7 WHERE state = 'READY'"};
+  ASSERT_TRUE(store_->db().RunAlone(ctx_, kSpoil, {}).ok());
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 1);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+  const Result<JobView> view = store_->View(ctx_, "j");
+  ASSERT_EQ(view->counts.size(), 2u);
+  for (const StateCount& count : view->counts) {
+    EXPECT_EQ(count.tasks, count.state == TaskState::kReady ? 2 : 1);
+    EXPECT_EQ(count.bytes, 0);
+  }
+}
+
+TEST_P(SqlJobStoreTest, ABatchLearnsThatSomebodyAskedItToEnd) {
   MakeJob("j", 2);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(Finish(ClaimOne(), TaskState::kCompactReady).ok());
   BatchRequest request;
@@ -199,4 +136,4 @@ TEST_F(SqlJobStoreTest, ABatchLearnsThatSomebodyAskedItToEnd) {
 }
 
 }  // namespace
-}  // namespace partforge
+}  // namespace partforge::testing

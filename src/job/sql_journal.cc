@@ -42,6 +42,10 @@ void SqlJournal::Added(const Task& task) {
   Count(task.state, 1, SumsOf(task));
 }
 
+void SqlJournal::Removed(const Task& task) {
+  Count(task.state, -1, SumsOf(task));
+}
+
 void SqlJournal::MovedMany(TaskState from, TaskState to, const StateCount& sums) {
   Count(from, -1, sums);
   Count(to, 1, sums);

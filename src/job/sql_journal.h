@@ -28,6 +28,8 @@ class SqlJournal {
 
   // A task appeared in its state.
   void Added(const Task& task);
+  // A task's row is gone.
+  void Removed(const Task& task);
   // A task went from `before` to `after`: counts both, and notes `event`.
   Status Moved(const Task& before, const Task& after, std::string_view event,
                std::string_view detail = "{}");

@@ -65,7 +65,8 @@ won AS (
   RETURNING {task_columns}),
 opened AS (
   INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
-  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won),
+  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won
+  RETURNING task_id, serial),
 counted AS (
   INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
   SELECT job_id, s, :slot, count(*) * k, sum(size_bytes) * k, 0, 0 FROM won, (VALUES ('IN_PROGRESS', 1), ('READY', -1)) AS v (s, k) GROUP BY job_id, s, k ORDER BY s
@@ -73,12 +74,12 @@ counted AS (
 noted AS (
   INSERT INTO events (at, job_id, task_id, epoch, actor, event, from_state, to_state)
   SELECT pf_now(), job_id, task_id, epoch, :owner, 'claimed', 'READY', 'IN_PROGRESS' FROM won)
-SELECT * FROM won)sql"};
+SELECT won.*, opened.serial FROM won JOIN opened ON opened.task_id = won.task_id)sql"};
 inline constexpr SqlStatement kOpenAttempt = {"open_attempt", R"sql(
 INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
 VALUES (:job, :task, :epoch, :label, 'OPEN', :owner, :token, :serial, pf_now() + :lease_ms, pf_now()))sql"};
 inline constexpr SqlStatement kFindLabel = {"find_label", R"sql(
-SELECT epoch, state, owner, token FROM attempts WHERE job_id = :job AND task_id = :task AND label = :label AND label <> '')sql"};
+SELECT epoch, state, owner, token, serial FROM attempts WHERE job_id = :job AND task_id = :task AND label = :label AND label <> '')sql"};
 inline constexpr SqlStatement kClaimNamed = {"claim_named", R"sql(
 UPDATE tasks SET state = CASE WHEN state = 'READY' THEN 'IN_PROGRESS' ELSE state END, epoch = epoch + 1, attempts = attempts + 1, updated_at = pf_now()
 WHERE job_id = :job AND task_id = :task AND commit_id = '' AND state IN ('READY', 'IN_PROGRESS', 'FINISHED')
@@ -176,6 +177,25 @@ UPDATE tasks SET finalize_at = pf_now() WHERE job_id = :job AND output_id = :out
 inline constexpr SqlStatement kWindow = {"window", R"sql(
 SELECT coalesce(max(ready_at), 0) FROM tasks WHERE job_id = :job AND generation = 0 AND ready_at > 0)sql"};
 
+// By an operator's force, before amend.
+inline constexpr SqlStatement kEndAttempts = {"end_attempts", R"sql(
+UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN')sql"};
+inline constexpr SqlStatement kIsTaskCopied = {"is_task_copied", R"sql(
+SELECT job_id FROM tasks WHERE source_job_id = :job AND source_job_id <> '' AND source_task_id = :task AND job_id <> :job LIMIT 1)sql"};
+inline constexpr SqlStatement kDeleteTaskAttempts = {
+    "delete_task_attempts", "DELETE FROM attempts WHERE job_id = :job AND task_id = :task"};
+inline constexpr SqlStatement kDeleteTask = {
+    "delete_task", "DELETE FROM tasks WHERE job_id = :job AND task_id = :task"};
+// One statement, so one snapshot: the difference stays right while others count on.
+inline constexpr SqlStatement kRepairCounters = {"repair_counters", R"sql(
+INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
+SELECT :job, d.state, 0, sum(d.n), sum(d.bytes), sum(d.parts), sum(d.row_count) FROM (
+  SELECT state, count(*) AS n, sum(size_bytes) AS bytes, sum(CASE WHEN state IN ('READY', 'IN_PROGRESS') THEN 0 ELSE parts_out END) AS parts,
+    sum(CASE WHEN state IN ('READY', 'IN_PROGRESS') THEN 0 ELSE rows_out END) AS row_count FROM tasks WHERE job_id = :job GROUP BY state
+  UNION ALL SELECT state, -n, -bytes, -parts, -row_count FROM counters WHERE job_id = :job) d
+GROUP BY d.state HAVING sum(d.n) <> 0 OR sum(d.bytes) <> 0 OR sum(d.parts) <> 0 OR sum(d.row_count) <> 0
+ON CONFLICT (job_id, state, slot) DO UPDATE SET n = counters.n + excluded.n, bytes = counters.bytes + excluded.bytes, parts = counters.parts + excluded.parts, row_count = counters.row_count + excluded.row_count)sql"};
+
 // ---- §4.8 decide, fence, advance
 inline constexpr SqlStatement kJobForUpdate = {
     "job_for_update", "SELECT state, publish FROM jobs WHERE job_id = :job {for_update}"};
@@ -230,6 +250,13 @@ inline constexpr SqlStatement kAbortAttempts = {"abort_attempts", R"sql(
 UPDATE attempts SET state = 'FINISHED' WHERE state = 'CHOSEN' AND (job_id, task_id) IN (SELECT job_id, task_id FROM tasks WHERE commit_id = :commit))sql"};
 inline constexpr SqlStatement kAbortTasks = {"abort_tasks", R"sql(
 UPDATE tasks SET state = :to, commit_id = '', failure_class = :failure_class, failure_code = :failure_code, updated_at = pf_now() WHERE commit_id = :commit AND state = 'IMPORTING')sql"};
+// Why an import failed, kept with the task; only of commits that failed.
+inline constexpr SqlStatement kAbortedTasks = {
+    "aborted_tasks",
+    "SELECT task_id, payload FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING'"};
+inline constexpr SqlStatement kAbortedPayload = {
+    "aborted_payload",
+    "UPDATE tasks SET payload = :payload WHERE job_id = :job AND task_id = :task"};
 // What published_tasks and abort_tasks are about to move; stable, because `own` holds the commit.
 inline constexpr SqlStatement kSumImporting = {"sum_importing", R"sql(
 SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(sum(parts_out), 0), coalesce(sum(rows_out), 0) FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING')sql"};

@@ -49,7 +49,14 @@ Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
     default:
       break;
   }
-  return Status(kind, fmt::format("{}: {} (SQLite {})", doing, text, code));
+  Status status(kind, fmt::format("{}: {} (SQLite {})", doing, text, code));
+  if (kind == Code::kUnavailable) {
+    return std::move(status).Explain(6001, "the SQLite file of --state-url",
+                                     "run the same command again when its disk and file answer");
+  }
+  if (kind == Code::kInternal || kind == Code::kAlreadyExists) return status;
+  return std::move(status).Explain(6008, "the SQLite file of --state-url",
+                                   "see to the file's rights and to the space of its disk");
 }
 
 // A serial drawn twice is no conflict: another draw succeeds.

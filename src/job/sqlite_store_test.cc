@@ -2,6 +2,7 @@
 
 #include "job/migrations.h"
 #include "job/sql_job_store.h"
+#include "job/sql_job_store_test.h"
 #include "job/sqlite_db.h"
 #include "testing/job_store_contract.h"
 
@@ -28,6 +29,9 @@ StoreUnderTest MakeSqlite(const Context& ctx) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, JobStoreContract,
+                         ::testing::Values(NamedStore{"sqlite", MakeSqlite}), StoreName);
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, SqlJobStoreTest,
                          ::testing::Values(NamedStore{"sqlite", MakeSqlite}), StoreName);
 
 }  // namespace

@@ -29,11 +29,6 @@ Result<std::unique_ptr<SqlDb>> OpenDb(const Context& ctx, const StateUrl& url,
   if (url.kind == StateUrl::Kind::kPostgres) {
     Result<std::unique_ptr<PostgresDb>> db =
         PostgresDb::Open(ctx, PostgresOptions{.url = url.path, .schema = options.schema});
-    if (!db.ok() && db.status().code() == Code::kUnavailable) {
-      return std::move(db).status().Explain(
-          6001, "the server of --state-url",
-          "start it, or correct --state-url; then run the same command again");
-    }
     if (!db.ok()) return std::move(db).status();
     return std::unique_ptr<SqlDb>(std::move(db).value());
   }
@@ -76,7 +71,8 @@ Result<StateUrl> ParseStateUrl(std::string_view url) {
   // Only the scheme is shown: the rest may hold a password.
   return Status(Code::kInvalidArgument,
                 fmt::format("state store is neither sqlite:PATH nor postgres://…: {}",
-                            url.substr(0, url.find(':'))));
+                            url.substr(0, url.find(':'))))
+      .Explain(1005, "--state-url", "--state-url=sqlite:/path/to/state.db");
 }
 
 Result<std::unique_ptr<SqlJobStore>> OpenJobStore(const Context& ctx,

@@ -94,6 +94,8 @@ struct Lease {
   std::string owner;
   std::string token;  // 32 hex; never logged
   TaskId output;      // of a batch: the id its result will have
+  // Of the first task's attempt: 42 bits, unique in the store; base of MARKER values.
+  uint64_t serial = 0;
 };
 
 struct ClaimRequest {

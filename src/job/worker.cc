@@ -207,7 +207,7 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
   int64_t failures = 0;
   while (!ctx.IsStopping()) {
     const int64_t free = board.WaitForFree(ctx.stop);
-    if (free == 0) break;
+    if (free == 0 || ctx.IsStopping()) break;
     const int64_t news = board.WaitForNews(-1, 0, ctx.stop);
     auto claimed = claimer_.Claim(ctx, free);
     if (!claimed.ok()) {

@@ -45,7 +45,8 @@ Status CheckLocalKey(std::string_view key) {
 }
 
 Status NoSuchObject(std::string_view key) {
-  return Status(Code::kNotFound, fmt::format("no such object: {}", key));
+  return Status(Code::kNotFound, fmt::format("no such object: {}", key))
+      .Explain(2126, std::string(key), "check --bucket, --prefix and --s3-endpoint");
 }
 
 Status ExplainDisk(Status status, const std::filesystem::path& root) {

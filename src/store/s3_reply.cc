@@ -126,11 +126,15 @@ Status StatusOf(const S3Reply& reply, std::string_view doing) {
         .Explain(7013, where, "restore the object from its archive storage class first");
   }
   if (Holds(kFullCodes, error.code) || reply.status == 507) return Status(Code::kExhausted, text);
-  if (reply.status == 404) return Status(Code::kNotFound, text);
+  if (reply.status == 404) {
+    return Status(Code::kNotFound, text)
+        .Explain(2126, where, "check --bucket, --prefix and --s3-endpoint, and lifecycle rules");
+  }
   if (reply.status == 412) return Status(Code::kConflict, text);
   if (reply.status == 416) return Status(Code::kCorruption, text);
   if (reply.status == 401 || reply.status == 403)
-    return Status(Code::kRefused, text).Explain(7003, where, "");
+    return Status(Code::kRefused, text)
+        .Explain(7003, where, "check the credentials and their rights");
   if (IsTransient(reply)) {
     return Status(Code::kUnavailable, text)
         .Explain(7001, where, "the store answers only errors; try again later");

@@ -19,7 +19,7 @@ namespace partforge::testing {
 //   each made by
 //            PutIfAbsent from the one before; the largest number is the table
 struct CopyRequest {
-  std::string source, target;
+  std::string source = {}, target = {};
   int64_t lines_per_task = 1;
   enum class Compaction : uint8_t { kNo, kYes } compaction = Compaction::kNo;
 };
@@ -92,6 +92,7 @@ Result<std::vector<std::string>> ReadCopyTable(const Context& ctx, ObjectStore& 
                                                const std::string& target);
 std::vector<std::string> SplitLines(std::string_view text);
 
+std::string DigestOfCopy(std::string_view text);
 // Where the attempt put its lines, as `outputs` of its result says.
 Result<std::string> CopyFileOf(const Json& outputs);
 

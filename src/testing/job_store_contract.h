@@ -51,6 +51,7 @@ inline void PrintTo(const NamedStore& store, std::ostream* out) {
 //   meanwhile.
 // - A release or failure of an attempt that has an OPEN twin ends only that attempt; the task stays
 // with the twin.
+// - The leases of one Claim share their token, so that a worker may settle several together.
 // - payload.error stands only while a task is FAILED.
 // - counters: bytes is the sum of size_bytes in every state; parts and rows (parts_out, rows_out)
 // are not

@@ -361,14 +361,15 @@ TEST_P(JobStoreContract, AnAbortForABadArtifactFailsItsTask) {
   FinishAll();
   ASSERT_EQ(CodeOf(DecideTasks("c1", "j", {"t0"})), "OK");
   const Commit bound = FenceAndBind("c1", "p1");
-  ASSERT_EQ(
-      CodeOf(store().Advance(ctx(), bound, CommitState::kAborted,
-                             R"({"failure_class":"data","failure_code":246,"text":"x"})", {})),
-      "OK");
+  ASSERT_EQ(CodeOf(store().Advance(
+                ctx(), bound, CommitState::kAborted,
+                R"({"failure_class":"data","failure_code":246,"error":"bad bytes"})", {})),
+            "OK");
   const Task failed = Get("j", "t0");
   EXPECT_EQ(failed.state, TaskState::kFailed);
   EXPECT_EQ(failed.failure_class, "data");
   EXPECT_EQ(failed.failure_code, 246);
+  EXPECT_NE(failed.payload.find("bad bytes"), std::string::npos) << failed.payload;
   Settlement retry;
   TaskEdit& edit = retry.edits.emplace_back();
   edit.id = "t0";

@@ -155,6 +155,20 @@ TEST_P(JobStoreContract, APausedJobIsNotClaimed) {
   EXPECT_EQ(CodeOf(store().SetPaused(ctx(), "nobody", true)), "not_found");
 }
 
+TEST_P(JobStoreContract, EveryAttemptHasASerialOfItsOwn) {
+  MakeJob("j", {1, 2, 3}, PublishMode::kAsked);
+  std::set<uint64_t> serials;
+  for (const Lease& lease : ClaimMany("w1", 2)) serials.insert(lease.serial);
+  for (int i = 0; i < 2; ++i) {  // asked again, it is the same
+    const Result<std::optional<Lease>> named = store().ClaimNamed(ctx(), LoadAttempt("t0", "a"));
+    ASSERT_TRUE(named.ok() && named->has_value());
+    serials.insert((*named)->serial);
+  }
+  EXPECT_EQ(serials.size(), 3u);
+  EXPECT_GT(*serials.begin(), 0u);
+  EXPECT_LT(*serials.rbegin(), uint64_t{1} << 42);
+}
+
 TEST_P(JobStoreContract, ASettledAttemptIsNotSettledAgain) {
   MakeJob("j", {5});
   const Lease lease = ClaimOne();

@@ -85,6 +85,7 @@ void MemoryJobStore::Record(const JobId& job, const TaskId& task, const CommitId
   view.task = task;
   view.commit = commit;
   view.epoch = epoch;
+  view.actor = actor_;
   view.event = event;
   view.from_state = from;
   view.to_state = to;
@@ -100,7 +101,7 @@ void MemoryJobStore::Move(TaskRow& row, TaskState to, std::string_view event) {
 
 uint64_t MemoryJobStore::DrawSerial(const Context& ctx) {
   while (true) {
-    const uint64_t serial = RandomBelow(ctx.random, uint64_t{1} << 42);
+    const uint64_t serial = 1 + RandomBelow(ctx.random, (uint64_t{1} << 42) - 1);
     if (state_.serials.insert(serial).second) return serial;
   }
 }
@@ -153,6 +154,7 @@ Status MemoryJobStore::AddTask(const JobRow& job, const Task& task) {
   row.task.size_bytes = task.size_bytes;
   row.task.source_job = task.source_job;
   row.task.source_task = task.source_task;
+  row.task.group_key = task.group_key;
   row.task.payload = task.payload;
   row.task.created_at_ms = row.task.updated_at_ms = NowMs();
   state_.tasks[{job.spec.id, task.id}] = std::move(row);
@@ -189,7 +191,7 @@ Task MemoryJobStore::Grant(const Context& ctx, TaskRow& row, TaskState to,
   granted.view.epoch = row.task.epoch;
   granted.view.state = "OPEN";
   granted.view.opened_at_ms = NowMs();
-  DrawSerial(ctx);  // one number a grant, as in the real store
+  granted.serial = DrawSerial(ctx);
   row.attempts[row.task.epoch] = granted;
   Move(row, to, "claimed");
   return row.task;
@@ -197,6 +199,7 @@ Task MemoryJobStore::Grant(const Context& ctx, TaskRow& row, TaskState to,
 
 Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const ClaimRequest& request) {
   return Transact([&]() -> Result<std::vector<Lease>> {
+    actor_ = request.worker;
     const auto is_wanted = [&](const TaskRow& row) {
       const JobRow& job = state_.jobs.at(row.task.job);
       const auto in = [](const auto& list, const std::string& one) {
@@ -216,18 +219,20 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       return a->task.created_at_ms < b->task.created_at_ms;
     });
     std::vector<Lease> leases;
+    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     for (TaskRow* row : wanted) {
       if (std::ssize(leases) >= request.tasks_max) break;
       // One job a claim, as the real store does.
       if (!leases.empty() && leases.front().tasks.front().job != row->task.job) continue;
       AttemptRow attempt;
-      attempt.token = RandomHex(ctx.random, 16);
+      attempt.token = token;
       attempt.view.owner = request.worker;
       attempt.view.lease_until_ms = NowMs() + request.lease_ms;
       Lease lease;
       lease.owner = request.worker;
       lease.token = attempt.token;
       lease.tasks.push_back(Grant(ctx, *row, TaskState::kInProgress, attempt));
+      lease.serial = row->attempts.rbegin()->second.serial;
       leases.push_back(std::move(lease));
     }
     return leases;
@@ -243,9 +248,11 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimNamed(const Context& ctx,
     lease.owner = claim.worker;
     for (const auto& [epoch, attempt] : row->attempts) {
       if (claim.label.empty() || attempt.view.label != claim.label) continue;
+      if (!IsOpen(attempt.view)) return LeaseLost(claim.task, epoch);
       lease.token = attempt.token;
       lease.tasks.push_back(row->task);
       lease.tasks.front().epoch = epoch;
+      lease.serial = attempt.serial;
       return std::optional(lease);
     }
     const TaskState state = row->task.state;
@@ -268,6 +275,7 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimNamed(const Context& ctx,
     attempt.view.lease_until_ms = NowMs() + claim.lease_ms;
     const TaskState to = state == TaskState::kReady ? TaskState::kInProgress : state;
     lease.tasks.push_back(Grant(ctx, *row, to, attempt));
+    lease.serial = row->attempts.rbegin()->second.serial;
     return std::optional(lease);
   });
 }
@@ -318,6 +326,14 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimBatch(const Context& ctx,
       return std::optional<Lease>();
     const std::vector<TaskEdit> edits = choose(CandidatesOf(request.job, request));
     if (edits.empty()) return std::optional<Lease>();
+    for (const TaskEdit& edit : edits) {
+      PF_ASSIGN(const TaskRow* row, FindTask(request.job, edit.id));
+      // Somebody took a member: then the whole batch is not taken.
+      if (row->task.state != TaskState::kCompactReady || row->task.epoch != edit.epoch) {
+        return std::optional<Lease>();
+      }
+    }
+    actor_ = request.worker;
     Lease lease;
     lease.owner = request.worker;
     lease.token = RandomHex(ctx.random, 16);
@@ -328,12 +344,10 @@ Result<std::optional<Lease>> MemoryJobStore::ClaimBatch(const Context& ctx,
     attempt.view.lease_until_ms = NowMs() + request.lease_ms;
     for (const TaskEdit& edit : edits) {
       PF_ASSIGN(TaskRow * row, FindTask(request.job, edit.id));
-      if (row->task.state != TaskState::kCompactReady || row->task.epoch != edit.epoch) {
-        return Status(Code::kConflict, fmt::format("task of the batch has moved: {}", edit.id));
-      }
       row->output_id = lease.output;
       row->task.finalize_at_ms = 0;
       lease.tasks.push_back(Grant(ctx, *row, TaskState::kCompacting, attempt));
+      if (lease.tasks.size() == 1) lease.serial = row->attempts.rbegin()->second.serial;
     }
     return std::optional(lease);
   });
@@ -380,6 +394,7 @@ Result<bool> MemoryJobStore::Report(const Context&, const Lease& lease, const Pr
 
 Status MemoryJobStore::Settle(const Context&, const Lease& lease, const Settlement& settlement) {
   return Transact([&]() -> Status {
+    actor_ = lease.owner;
     if (settlement.added.size() != settlement.added_results.size()) {
       return Status(Code::kInvalidArgument, "a settlement needs one result for each task it adds");
     }
@@ -460,8 +475,7 @@ Status MemoryJobStore::AddOutput(const Lease& lease, const Settlement& settlemen
   const Task& added = settlement.added[index];
   const JobId& job = lease.tasks.front().job;
   if (state_.tasks.contains({job, added.id})) {
-    return Status(Code::kCorruption,
-                  fmt::format("output of the batch exists already: {}", added.id));
+    return Status(Code::kConflict, fmt::format("output of the batch exists already: {}", added.id));
   }
   TaskRow row;
   row.task = added;

@@ -85,6 +85,7 @@ class MemoryJobStore final : public JobStore {
   struct AttemptRow {
     AttemptView view;
     std::string token;
+    uint64_t serial = 0;
     TaskResult result;
   };
   struct TaskRow {
@@ -100,7 +101,7 @@ class MemoryJobStore final : public JobStore {
   struct ThingRow {
     Thing thing;
     JobId job;
-    CommitId commit;
+    Actor actor;
   };
   struct LockRow {
     LockWish wish;
@@ -149,6 +150,7 @@ class MemoryJobStore final : public JobStore {
   int64_t shift_ms_ = 0;           // guarded by mutex_
   State state_;                    // guarded by mutex_
   std::vector<EventView> events_;  // guarded by mutex_
+  std::string actor_;              // of the transaction; guarded by mutex_
 };
 
 }  // namespace partforge::testing

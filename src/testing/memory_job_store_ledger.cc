@@ -22,6 +22,11 @@ Status Fenced(const CommitId& commit) {
   return Status(Code::kLeaseLost, fmt::format("commit is not ours any more: {}", commit));
 }
 
+Status NotNow(const Commit& commit, std::string_view doing) {
+  return Status(Code::kConflict, fmt::format("{}: commit is {}: {}", doing,
+                                             CommitStateName(commit.state), commit.id));
+}
+
 bool IsUnfinished(TaskState state) {
   return state != TaskState::kSuperseded && state != TaskState::kImported &&
          state != TaskState::kFailed;
@@ -46,7 +51,7 @@ bool MayMark(PieceState from, PieceState to) {
     case PieceState::kConfirmed:
       return from == PieceState::kStaged || from == PieceState::kSent;
     case PieceState::kSuppressed:
-      return from == PieceState::kSent;
+      return from == PieceState::kStaged || from == PieceState::kSent;
     case PieceState::kReplaced:
       return from != PieceState::kConfirmed;
   }
@@ -92,6 +97,8 @@ Result<Commit> MemoryJobStore::Decide(const Context& ctx, const Commit& proposal
     row.commit.owner.clear();
     row.commit.serial = DrawSerial(ctx);
     row.commit.decided_at_ms = NowMs();
+    std::sort(row.commit.chosen.begin(), row.commit.chosen.end(),
+              [](const Chosen& a, const Chosen& b) { return a.task < b.task; });
     for (Chosen& chosen : row.commit.chosen) PF_TRY(DecideTask(proposal, chosen));
     for (const Piece& piece : pieces) {
       row.pieces[piece.number] = piece;
@@ -209,13 +216,24 @@ Status MemoryJobStore::Advance(const Context&, const Commit& fenced, CommitState
 
 Status MemoryJobStore::Bind(CommitRow& row, const Json& staged, std::span<const Piece> pieces) {
   if (row.commit.state != CommitState::kDecided && row.commit.state != CommitState::kCommitting) {
-    return Fenced(row.commit.id);
+    return NotNow(row.commit, "advance");
   }
   for (const Piece& piece : pieces) {
-    Piece bound = piece;
-    const auto known = row.pieces.find(piece.number);
-    bound.state = known == row.pieces.end() ? PieceState::kStaged : known->second.state;
-    row.pieces[piece.number] = bound;
+    const auto [known, is_new] = row.pieces.try_emplace(piece.number, piece);
+    if (is_new) {
+      known->second.state = PieceState::kStaged;
+    } else if (piece.state == PieceState::kReplaced) {
+      if (!MayMark(known->second.state, piece.state)) return NotNow(row.commit, "replace a piece");
+      known->second.state = piece.state;
+    } else if (known->second.state == PieceState::kStaged) {
+      known->second.token = piece.token;
+      known->second.dev = piece.dev;
+      known->second.ino = piece.ino;
+    } else {
+      return Status(Code::kConflict,
+                    fmt::format("bind {}: piece is {} already: {}", row.commit.id,
+                                PieceStateName(known->second.state), piece.number));
+    }
   }
   row.commit.state = CommitState::kCommitting;
   row.commit.staged = staged;
@@ -224,7 +242,7 @@ Status MemoryJobStore::Bind(CommitRow& row, const Json& staged, std::span<const 
 }
 
 Status MemoryJobStore::Publish(CommitRow& row, const Json& evidence) {
-  if (row.commit.state != CommitState::kCommitting) return Fenced(row.commit.id);
+  if (row.commit.state != CommitState::kCommitting) return NotNow(row.commit, "advance");
   for (const auto& [number, piece] : row.pieces) {
     if (piece.state == PieceState::kConfirmed || piece.state == PieceState::kReplaced) continue;
     return Status(Code::kConflict,
@@ -245,7 +263,7 @@ Status MemoryJobStore::Publish(CommitRow& row, const Json& evidence) {
 
 Status MemoryJobStore::Abort(CommitRow& row, const Json& evidence) {
   if (row.commit.state != CommitState::kDecided && row.commit.state != CommitState::kCommitting) {
-    return Fenced(row.commit.id);
+    return NotNow(row.commit, "advance");
   }
   PF_ASSIGN(const JobRow* job, FindJob(row.commit.job));
   if (job->spec.publish == PublishMode::kAsked) {
@@ -262,6 +280,11 @@ Status MemoryJobStore::Abort(CommitRow& row, const Json& evidence) {
     if (is_failed) task.task.failure_class = doc.at("failure_class").get<std::string>();
     if (is_failed && doc.contains("failure_code"))
       task.task.failure_code = doc.at("failure_code").get<int64_t>();
+    if (is_failed && doc.contains("error")) {
+      PF_ASSIGN(JsonDoc payload, ParseJson(task.task.payload));
+      payload["error"] = doc.at("error");
+      task.task.payload = DumpJson(payload);
+    }
     Move(task, is_failed ? TaskState::kFailed : TaskState::kFinished, "aborted");
     task.task.commit.clear();
   }
@@ -274,10 +297,10 @@ Status MemoryJobStore::Abort(CommitRow& row, const Json& evidence) {
 
 Status MemoryJobStore::CleanRow(CommitRow& row) {
   if (row.commit.state != CommitState::kPublished && row.commit.state != CommitState::kAborted) {
-    return Fenced(row.commit.id);
+    return NotNow(row.commit, "advance");
   }
   for (const ThingRow& thing : state_.things) {
-    if (thing.commit != row.commit.id || thing.thing.state == "GONE") continue;
+    if (thing.actor.commit != row.commit.id || thing.thing.state == "GONE") continue;
     return Status(Code::kConflict,
                   fmt::format("commit left a {}: {}", thing.thing.kind, thing.thing.name));
   }
@@ -292,7 +315,7 @@ Status MemoryJobStore::Mark(const Context&, const Commit& fenced, std::span<cons
                             PieceState to) {
   return Transact([&]() -> Status {
     PF_ASSIGN(CommitRow * row, Own(fenced));
-    if (row->commit.state != CommitState::kCommitting) return Fenced(fenced.id);
+    if (row->commit.state != CommitState::kCommitting) return NotNow(row->commit, "mark pieces");
     for (const Piece& piece : pieces) {
       const auto known = row->pieces.find(piece.number);
       if (known == row->pieces.end() || !MayMark(known->second.state, to)) {
@@ -335,6 +358,9 @@ Result<Thing> MemoryJobStore::Intend(const Context&, const Actor& actor, const T
           row.thing.name != thing.name) {
         continue;
       }
+      const bool is_ours = row.actor.task == actor.task && row.actor.commit == actor.commit &&
+                           row.actor.epoch == actor.epoch && row.thing.state == "INTENT";
+      if (is_ours) return row.thing;
       return Status(Code::kAlreadyExists,
                     fmt::format("{} was announced already: {}", thing.kind, thing.name));
     }
@@ -343,7 +369,7 @@ Result<Thing> MemoryJobStore::Intend(const Context&, const Actor& actor, const T
     row.thing.id = ++state_.things_made;
     row.thing.state = "INTENT";
     row.job = actor.job;
-    row.commit = actor.commit;
+    row.actor = actor;
     state_.things.push_back(row);
     return row.thing;
   });
@@ -443,7 +469,7 @@ Result<std::vector<JobSpec>> MemoryJobStore::OpenJobs(const Context&) {
     const bool is_work_left =
         std::any_of(view.counts.begin(), view.counts.end(),
                     [](const StateCount& count) { return IsUnfinished(count.state); });
-    if (is_work_left || !view.live_commits.empty()) open.push_back(row.spec);
+    if (row.state == "OPEN" || is_work_left || !view.live_commits.empty()) open.push_back(row.spec);
   }
   return open;
 }

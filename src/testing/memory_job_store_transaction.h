@@ -10,6 +10,7 @@ auto MemoryJobStore::Transact(Body body) -> decltype(body()) {
   const std::lock_guard lock(mutex_);
   State before = state_;
   const size_t events_before = events_.size();
+  actor_.clear();
   auto outcome = body();
   if (!outcome.ok()) {
     state_ = std::move(before);

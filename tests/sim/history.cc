@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "baton.h"
@@ -12,9 +11,9 @@
 #include "job/publisher.h"
 #include "job/worker.h"
 #include "laws.h"
-#include "sim_job_store.h"
 #include "sim_store.h"
 #include "testing/copy_kind.h"
+#include "testing/hooked_job_store.h"
 #include "testing/memory_job_store.h"
 #include "testing/test_world.h"
 #include "token_committer.h"
@@ -27,29 +26,53 @@ constexpr int64_t kPollMs = 5'000;
 constexpr const char* kLakeJob = "job-lake";
 constexpr const char* kPartsJob = "job-parts";
 
-// Where histories go wrong more often than elsewhere, one a history.
-constexpr std::array<std::string_view, 14> kHotSteps = {"",
-                                                        "engine.attach",
-                                                        "disk.rename",
-                                                        "disk.make",
-                                                        "disk.find",
-                                                        "ledger.advance",
-                                                        "ledger.mark",
-                                                        "ledger.hold",
-                                                        "ledger.intend",
-                                                        "ledger.decide",
-                                                        "store.put_if_",
-                                                        "job.settle",
-                                                        "job.claim",
-                                                        "sim."};
+// Where histories go wrong more often than elsewhere, one row a history. The rows with two steps
+// are about a zombie at the first while somebody else is at the second.
+using HotSteps = std::vector<std::string>;
+const std::vector<HotSteps>& HotRows() {
+  static const std::vector<HotSteps> kRows = {
+      {},
+      {"engine.attach"},
+      {"engine.attach", "sim.retract_bound"},
+      {"disk.rename"},
+      {"disk.rename", "sim.retract_bound"},
+      {"disk.make"},
+      {"disk.make", "sim.attach_sent"},
+      {"disk.find"},
+      {"ledger.advance"},
+      {"ledger.mark"},
+      {"ledger.hold"},
+      {"ledger.intend"},
+      {"ledger.decide"},
+      {"store.put_if_absent"},
+      {"store.put_if_absent", "copy.swapped"},
+      {"job.settle"},
+      {"job.settle", "job.claim"},
+      {"sim."},
+  };
+  return kRows;
+}
+
+const HotSteps& HotStepsOf(const HistoryOptions& options) {
+  return HotRows().at(options.seed % HotRows().size());
+}
+
+bool IsAboutRetracts(const HistoryOptions& options) {
+  const HotSteps& hot = HotStepsOf(options);
+  return std::find(hot.begin(), hot.end(), "sim.retract_bound") != hot.end();
+}
 
 BatonOptions BatonOptionsOf(const HistoryOptions& options) {
   BatonOptions baton;
   baton.seed = options.seed;
   baton.faulty_steps = options.faulty_steps;
   baton.is_traced = options.is_traced;
-  if (const std::string_view hot = kHotSteps.at(options.seed % kHotSteps.size()); !hot.empty()) {
-    baton.hot_steps.emplace_back(hot);
+  baton.hot_steps = HotStepsOf(options);
+  if (baton.hot_steps.size() > 1) {
+    // A meeting of two needs quiet elsewhere.
+    baton.hot_one_in = 3;
+    baton.crash_one_in = baton.fail_one_in = baton.lose_one_in = baton.stall_one_in = 200;
+    baton.stall_ms_max = 100'000;  // a zombie comes back soon after it lost its fence
   }
   // Where this mistake shows: a publisher that stalls while it stages, another that dies before it
   // confirms.
@@ -89,7 +112,17 @@ class World {
   testing::MemoryJobStore jobs_{clock_};
   SimStore store_{baton_};
   FakeTarget target_{baton_};
-  SimJobStore shared_jobs_{baton_, jobs_};
+  testing::HookedJobStore shared_jobs_{
+      jobs_,
+      [this](std::string_view call) -> Status {
+        baton_.Yield(call);
+        if (!baton_.DrawFailure(call)) return {};
+        return Status(Code::kUnavailable, "simulated failure of the job store");
+      },
+      [this](std::string_view call) -> Status {
+        if (!baton_.DrawLostReply(call)) return {};
+        return Status(Code::kUnknownOutcome, "simulated loss of a reply");
+      }};
   testing::CopyPlanner planner_{store_};
   testing::CopyExecutor executor_{store_};
   testing::CopyBatchExecutor batch_executor_{store_};
@@ -140,8 +173,8 @@ Context World::MakeContext() {
 void World::SetUp() {
   const auto fill = [&](const std::string& key, std::set<std::string>& rows, uint64_t lines_max) {
     const uint64_t lines = 2 + baton_.Below(lines_max);
-    const uint64_t odd =
-        baton_.Below(3);  // 0: a row that the table refuses, 1: one that it refuses now and then
+    // 0: a row that the table refuses, 1: one that it refuses now and then
+    const uint64_t odd = IsAboutRetracts(options_) ? 1 : baton_.Below(3);
     std::string text;
     for (uint64_t i = 0; i < lines; ++i) {
       const std::string_view suffix = i != 1     ? ""
@@ -156,7 +189,7 @@ void World::SetUp() {
     return static_cast<int64_t>(lines);
   };
   const int64_t lake_lines = fill("lines-lake", source_lake_, 4);
-  const int64_t parts_lines = fill("lines-parts", source_parts_, 6);
+  const int64_t parts_lines = fill("lines-parts", source_parts_, IsAboutRetracts(options_) ? 1 : 6);
   const auto make = [&](const JobId& id, const std::string& kind, const std::string& target,
                         int64_t lines, int64_t lines_per_task,
                         testing::CopyRequest::Compaction compaction) {
@@ -187,8 +220,9 @@ void World::SetUp() {
   using Compaction = testing::CopyRequest::Compaction;
   make(kLakeJob, "testing.copy", "lake", lake_lines, 1 + static_cast<int64_t>(baton_.Below(2)),
        Compaction::kNo);
-  make(kPartsJob, "sim.parts", "parts", parts_lines, 2,
-       baton_.OneIn(2) ? Compaction::kYes : Compaction::kNo);
+  make(kPartsJob, "sim.parts", "parts", parts_lines,
+       IsAboutRetracts(options_) ? 1 + static_cast<int64_t>(baton_.Below(2)) : 2,
+       !IsAboutRetracts(options_) && baton_.OneIn(2) ? Compaction::kYes : Compaction::kNo);
 }
 
 void World::LiveAsWorker(int index) {
@@ -280,6 +314,8 @@ HistoryOutcome World::Run() {
   baton_.SetFinished([this] { return IsFinished(); });
   for (int i = 0; i < 2; ++i) {
     baton_.AddActor(fmt::format("w{}", i), [this, i] { LiveAsWorker(i); });
+  }
+  for (int i = 0; i < (IsAboutRetracts(options_) ? 3 : 2); ++i) {
     baton_.AddActor(fmt::format("i{}", i), [this, i] { LiveAsImporter(i); });
   }
   baton_.AddActor("server", [this] {

@@ -17,7 +17,7 @@ enum class Mistake : uint8_t {
 
 struct HistoryOptions {
   uint64_t seed = 1;
-  int64_t faulty_steps = 400;
+  int64_t faulty_steps = 600;
   Mistake mistake = Mistake::kNone;
   bool is_traced = false;
 };

@@ -29,7 +29,7 @@ void PrintHistory(HistoryOptions options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t seed = 1, steps = 400, histories = 1, is_traced = 0, mistake = 0;
+  int64_t seed = 1, steps = 600, histories = 1, is_traced = 0, mistake = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
     int64_t* value = flag == "--seed"        ? &seed

@@ -35,6 +35,13 @@ std::string StagedName(const std::string& token) {
 std::string TrashName(const std::string& token) {
   return "pftrash_" + token;
 }
+// What is still to be in the table: a piece that was cut anew has given its rows to another one.
+Result<std::vector<Piece>> LivePieces(const Context& ctx, CommitScope& scope) {
+  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  std::erase_if(pieces, [](const Piece& piece) { return piece.state == PieceState::kReplaced; });
+  return pieces;
+}
+
 std::string AttachingName(const std::string& token) {
   return "attaching_" + token;
 }
@@ -45,7 +52,6 @@ Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
   PF_ASSIGN(const JsonDoc doc, ParseJson(staged));
   Plan plan;
   plan.is_retract = doc.at("retract").get<bool>();
-  plan.round = doc.at("round").get<int64_t>();
   for (const auto& [number, token] : doc.at("old_tokens").items()) {
     plan.old_tokens[std::stoll(number)] = token.get<std::string>();
   }
@@ -55,19 +61,17 @@ Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
 Json TokenCommitter::DumpPlan(const Plan& plan) {
   JsonDoc doc = JsonDoc::object();
   doc["retract"] = plan.is_retract;
-  doc["round"] = plan.round;
   doc["old_tokens"] = JsonDoc::object();
   for (const auto& [number, token] : plan.old_tokens)
     doc["old_tokens"][std::to_string(number)] = token;
   return DumpJson(doc);
 }
 
-std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const {
-  // 2^62 + serial·2^20 + piece; a later round takes piece numbers that were never used.
+std::string TokenCommitter::TokenOf(const Commit& fenced, const Piece& piece) const {
+  // 2^62 + serial·2^20 + piece
   const uint64_t serial =
       variant_ == Variant::kSharedNames ? XxHash64(AsBytes(fenced.id)) >> 22 : fenced.serial;
-  const uint64_t block =
-      (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number + round * 1'000);
+  const uint64_t block = (uint64_t{1} << 62) + (serial << 20) + static_cast<uint64_t>(piece.number);
   return fmt::format("{}_{}_{}_0", piece.partition, block, block);
 }
 
@@ -107,7 +111,7 @@ Result<Prepared> TokenCommitter::Prepare(const Context& ctx, const Commit& propo
 
 Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   partforge::Staged staged;
-  PF_ASSIGN(staged.pieces, scope.Pieces(ctx));
+  PF_ASSIGN(staged.pieces, LivePieces(ctx, scope));
   for (Piece& piece : staged.pieces) {
     PF_TRY(scope.Hold(ctx));
     const auto chosen = std::find_if(fenced.chosen.begin(), fenced.chosen.end(),
@@ -122,7 +126,7 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
       if (row.ends_with("refused")) part.refusal = SimPart::Refusal::kAlways;
       if (row.ends_with("flaky")) part.refusal = SimPart::Refusal::kSometimes;
     }
-    piece.token = TokenOf(fenced, piece, 0);
+    piece.token = TokenOf(fenced, piece);
     Thing directory;
     directory.kind = "dir";
     directory.name = piece.token;
@@ -147,7 +151,7 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
 }
 
 Status TokenCommitter::Take(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(const auto pieces, LivePieces(ctx, scope));
   for (const Piece& piece : pieces) {
     for (int polls = 0;; ++polls) {
       PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, fenced.epoch));
@@ -186,7 +190,7 @@ Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece
 Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fenced,
                                          CommitScope& scope) {
   PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
-  PF_ASSIGN(const auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(const auto pieces, LivePieces(ctx, scope));
   int64_t in_table = 0;
   for (const Piece& piece : pieces) {
     if (piece.state == PieceState::kConfirmed) {
@@ -203,7 +207,7 @@ Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fence
 Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
   if (plan.is_retract) return Status(Code::kRefused, "the commit is being taken back");
-  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(auto pieces, LivePieces(ctx, scope));
   std::vector<Piece> unsent;
   for (const Piece& piece : pieces) {
     if (piece.state == PieceState::kStaged) unsent.push_back(piece);
@@ -326,7 +330,7 @@ Status TokenCommitter::SetAside(const Context& ctx, const Commit& fenced, const 
 
 Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitScope& scope) {
   PF_ASSIGN(Plan plan, ParsePlan(fenced.staged));
-  PF_ASSIGN(auto pieces, scope.Pieces(ctx));
+  PF_ASSIGN(auto pieces, LivePieces(ctx, scope));
   if (!plan.is_retract) {
     for (const Piece& piece : pieces) {
       PF_ASSIGN(const Place place, Look(plan, piece));
@@ -344,16 +348,27 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
     if (!aside.ok()) break;
   }
   if (aside.ok() || aside.code() != Code::kConflict) return aside;
-  // One is in the table after all: the others go forward under names that no old statement knows.
+  // One is in the table after all: the others go forward as pieces under names that no old
+  // statement knows.
   plan.is_retract = false;
-  ++plan.round;
+  PF_ASSIGN(const auto ever, scope.Pieces(ctx));
+  int64_t next_number = ever.back().number + 1;
+  std::vector<Piece> changed;
   for (Piece& piece : pieces) {
     PF_ASSIGN(const Place place, Look(plan, piece));
-    if (place != Place::kTrash) continue;
-    plan.old_tokens[piece.number] = piece.token;
-    piece.token = TokenOf(fenced, piece, plan.round);
+    if (place != Place::kTrash && place != Place::kOldTrash) continue;
+    Piece again = piece;
+    again.number = next_number++;
+    again.state = PieceState::kStaged;
+    again.token = TokenOf(fenced, again);
+    const auto old = plan.old_tokens.find(piece.number);
+    plan.old_tokens[again.number] = place == Place::kOldTrash ? old->second : piece.token;
+    piece.state = PieceState::kReplaced;
+    changed.push_back(piece);
+    changed.push_back(again);
   }
-  PF_TRY(scope.Rebind(ctx, DumpPlan(plan), pieces));
+  PF_TRY(scope.Rebind(ctx, DumpPlan(plan), changed));
+  PF_FAULT(ctx, "sim.turned_forward");
   return aside;
 }
 

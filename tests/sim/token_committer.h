@@ -39,13 +39,12 @@ class TokenCommitter final : public Committer {
   // retract replaced.
   struct Plan {
     bool is_retract = false;
-    int64_t round = 0;
     std::map<int64_t, std::string> old_tokens;  // by piece number
   };
 
   static Result<Plan> ParsePlan(const Json& staged);
   static Json DumpPlan(const Plan& plan);
-  std::string TokenOf(const Commit& fenced, const Piece& piece, int64_t round) const;
+  std::string TokenOf(const Commit& fenced, const Piece& piece) const;
   Status PlacePiece(const Piece& piece);
   Result<Place> Look(const Plan& plan, const Piece& piece);
   Result<bool> IsGoneForGood(const Context& ctx, const Plan& plan, const Commit& fenced,

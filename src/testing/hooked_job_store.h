@@ -1,18 +1,22 @@
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
-#include "baton.h"
 #include "job/job_store.h"
 
-namespace partforge::sim {
+namespace partforge::testing {
 
-// A job store over a network: each call hands the baton back first, and may fail (kUnavailable) or,
-// when it writes, lose its reply (kUnknownOutcome). What happens inside a call is one transaction.
-class SimJobStore final : public JobStore {
+// A job store seen over a network that may fail. `before` is asked first with the name of the call
+// ("job.claim", "ledger.fence", "read.view", …): its failure is the answer and nothing happens.
+// `after` is asked once a call that writes is done: its failure is the answer although the effect
+// stands, which is a lost reply.
+class HookedJobStore final : public JobStore {
  public:
-  SimJobStore(Baton& baton, JobStore& inner) : baton_(baton), inner_(inner) {}
+  using Hook = std::function<Status(std::string_view call)>;
+  HookedJobStore(JobStore& inner, Hook before, Hook after)
+      : inner_(inner), before_(std::move(before)), after_(std::move(after)) {}
 
   Result<JobId> CreateJob(const Context& ctx, const Plan& plan) override {
     return Write("job.create", [&] { return inner_.CreateJob(ctx, plan); });
@@ -136,28 +140,19 @@ class SimJobStore final : public JobStore {
 
  private:
   template <class Body>
-  auto Read(std::string_view what, Body body) -> decltype(body()) {
-    baton_.Yield(what);
-    if (baton_.DrawFailure(what))
-      return Status(Code::kUnavailable, "simulated failure of the job store");
+  auto Read(std::string_view call, Body body) -> decltype(body()) {
+    if (before_) PF_TRY(before_(call));
     return body();
   }
   template <class Body>
-  auto Write(std::string_view what, Body body) -> decltype(body()) {
-    auto outcome = Read(what, body);
-    if (baton_.DrawLostReply(what))
-      return Status(Code::kUnknownOutcome, "simulated loss of a reply");
-    if (!outcome.ok()) baton_.Trace("  " + internal_status(outcome).ToString());
+  auto Write(std::string_view call, Body body) -> decltype(body()) {
+    auto outcome = Read(call, body);
+    if (after_) PF_TRY(after_(call));
     return outcome;
   }
-  static const Status& internal_status(const Status& status) { return status; }
-  template <class T>
-  static const Status& internal_status(const Result<T>& result) {
-    return result.status();
-  }
 
-  Baton& baton_;
   JobStore& inner_;
+  const Hook before_, after_;
 };
 
-}  // namespace partforge::sim
+}  // namespace partforge::testing

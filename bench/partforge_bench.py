@@ -1,0 +1,367 @@
+"""partforge_bench.py run|check: the three ways of one rewrite, interleaved, each in fresh processes on fresh folders.
+
+  ways   bare        one engine, one one-block INSERT SELECT per part, nothing else: the floor that R2 is measured against
+         sequential  as the seed describes: an engine a part, the engine's own blocks, wait for merges, freeze, tar file, upload
+         partforge   `partforge worker` over the uploaded job, with --slots slots: fetch, verify, insert, freeze, stream, commit
+  unit   CPU seconds of the process tree (user + system, from wait4), and wall seconds; ratios of medians, same run, taken in turn
+
+  run    --workload events|flights|lineitem --rows N --parts K --reps R --ways a,b,c --slots S [--huge-pages] [--out FILE]
+  check  the same, then compares the ratios with bench/thresholds.json and exits 1 when one is missed
+
+After each run the output's row count and an order-free hash of all columns are compared with the SELECT over the source: a fast
+wrong answer fails. Environment: PARTFORGE_BINARY, PARTFORGE_DEPS_PREFIX, PARTFORGE_SOURCE_DIR.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+os.environ.setdefault("PARTFORGE_SOURCE_DIR", ROOT)
+os.environ.setdefault("PARTFORGE_DEPS_PREFIX", os.path.join(ROOT, "deps"))
+os.environ.setdefault("PARTFORGE_BINARY", os.path.join(ROOT, "build", "release", "bin", "partforge"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+from rig import BINARY, DEPS, Failed, Rig, Server, check  # noqa: E402
+
+EVENTS_COLUMNS = ("event_id UInt64, ts DateTime64(3), tenant UInt32, user_id UInt64, kind LowCardinality(String), url String, duration UInt32, "
+                  "price Float64, tags Array(LowCardinality(String)), props Map(LowCardinality(String), String), doc JSON")
+EVENTS_SELECT = """SELECT cityHash64(number) event_id, toDateTime64('2026-01-01 00:00:00',3)+toIntervalMillisecond(number*{step}+cityHash64(number,1)%60000) ts,
+toUInt32(pow(cityHash64(number,2)%1000/1000.,3)*5000) tenant, cityHash64(number,3)%500000 user_id,
+['view','click','buy','login','logout','error','search','share'][1+toUInt8(7*pow(cityHash64(number,4)%1000/1000.,2))] kind,
+concat('https://host',toString(cityHash64(number,5)%200),'.example/p/',toString(cityHash64(number,6)%100000),'?q=',hex(cityHash64(number,7)%65536)) url,
+toUInt32(cityHash64(number,8)%30000) duration, round((cityHash64(number,9)%100000)/100,2) price,
+arrayMap(i->concat('t',toString(cityHash64(number,i)%50)),range(cityHash64(number,10)%5)) tags,
+map('browser',['ff','cr','sf','ed'][1+cityHash64(number,11)%4],'os',['l','w','m'][1+cityHash64(number,12)%3],'v',toString(cityHash64(number,13)%300)) props,
+concat('{{"a":',toString(cityHash64(number,14)%1000),',"b":{{"c":"',hex(cityHash64(number,15)%4096),'","d":',toString(cityHash64(number,16)%100/10),'}}}}') doc
+FROM numbers({first}, {rows})"""
+
+
+class Workload:
+    """Source table bench.src with exactly `parts` parts, the destination, and the SELECT."""
+
+    def __init__(self, name, rows, parts):
+        self.name, self.rows, self.parts = name, rows, parts
+        if name == "events":
+            self.columns, self.source_order = EVENTS_COLUMNS, "ts"
+            self.destination = "CREATE TABLE bench.dst (%s) ENGINE = MergeTree ORDER BY (tenant, kind, ts)" % EVENTS_COLUMNS
+            self.select = "SELECT event_id, ts, tenant, user_id, kind, url, duration, price, tags, props, doc FROM bench.src"
+        elif name == "flights":
+            self.columns, self.source_order = "date DateTime64(6, 'UTC'), delay Int64, distance Int64, origin String, destination String", "date"
+            self.destination = ("CREATE TABLE bench.dst (date DateTime64(6, 'UTC'), delay Int64, distance Int64, origin LowCardinality(String), "
+                                "destination LowCardinality(String)) ENGINE = MergeTree ORDER BY (origin, destination, date)")
+            self.select = "SELECT date, delay, distance, origin, destination FROM bench.src"
+            self.file = os.path.join(DEPS, "data", "flights-3m.parquet")
+            self.rows = 3000000
+        elif name == "lineitem":
+            self.columns, self.source_order = None, "l_orderkey"
+            self.file = make_lineitem()
+            self.destination = self.select = None
+        else:
+            raise SystemExit("no such workload: " + name)
+
+    def prepare(self, server):
+        server.sql("CREATE DATABASE bench")
+        if self.name == "lineitem":
+            server.sql("CREATE TABLE bench.src ENGINE = MergeTree ORDER BY l_orderkey SETTINGS index_granularity = 8192 EMPTY AS SELECT * FROM file('%s', Parquet)" % self.file)
+            rows = [line.split("\t") for line in server.sql("SELECT name, type FROM system.columns WHERE database = 'bench' AND table = 'src' ORDER BY position").splitlines()]
+            columns = ", ".join("%s %s" % (name, kind) for name, kind in rows)
+            self.destination = "CREATE TABLE bench.dst (%s) ENGINE = MergeTree ORDER BY (l_shipdate, l_suppkey) SETTINGS allow_nullable_key = 1" % columns
+            self.select = "SELECT %s FROM bench.src" % ", ".join(name for name, _ in rows)
+            self.rows = server.number("SELECT count() FROM file('%s', Parquet)" % self.file)
+        else:
+            server.sql("CREATE TABLE bench.src (%s) ENGINE = MergeTree ORDER BY %s" % (self.columns, self.source_order))
+        server.sql("SYSTEM STOP MERGES bench.src")
+        each = self.rows // self.parts
+        for part in range(self.parts):
+            rows = self.rows - each * (self.parts - 1) if part + 1 == self.parts else each
+            if self.name == "events":
+                select = EVENTS_SELECT.format(step=max(1, 2678400000 // self.rows), first=part * each, rows=rows)
+            else:
+                select = "SELECT * FROM file('%s', Parquet) LIMIT %d OFFSET %d" % (self.file, rows, part * each)
+            server.sql("INSERT INTO bench.src " + select, max_threads=1, max_insert_threads=1, min_insert_block_size_rows=100000000,
+                       min_insert_block_size_bytes=0, max_block_size=100000000, preferred_block_size_bytes=0, input_format_parquet_max_block_size=100000000,
+                       input_format_parquet_prefer_block_bytes=0)
+        found = server.number("SELECT count() FROM system.parts WHERE database = 'bench' AND table = 'src' AND active")
+        if found != self.parts:   # the reader cut the block: merge what belongs together
+            server.sql("SYSTEM START MERGES bench.src")
+            server.sql("OPTIMIZE TABLE bench.src FINAL")
+            self.parts = server.number("SELECT count() FROM system.parts WHERE database = 'bench' AND table = 'src' AND active")
+        self.expected = server.sql("SELECT count(), sum(cityHash64(toString(tuple(*)))) FROM (%s)" % self.select)
+
+
+def make_lineitem():
+    folder = os.path.join(DEPS, "data", "lineitem")
+    tool = os.path.join(DEPS, "testenv", "bin", "tpchgen-cli")
+    target = os.path.join(folder, "lineitem.parquet")
+    if not os.path.exists(target):
+        os.makedirs(folder, exist_ok=True)
+        subprocess.run([tool, "parquet", "-s", "1", "--tables=lineitem", "--output-dir=" + folder], check=True)
+    return target
+
+
+class Measured:
+    """A child process with the CPU seconds of its whole tree and its wall seconds."""
+
+    def __init__(self):
+        self.cpu = self.wall = 0.0
+        self.peak = 0
+
+    def run(self, argv, **options):
+        started = time.monotonic()
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, **options)
+        return process, started
+
+    def finish(self, process, started):
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu += usage.ru_utime + usage.ru_stime
+        self.wall += time.monotonic() - started
+        self.peak = max(self.peak, usage.ru_maxrss * 1024)
+        return process.returncode
+
+
+class Bench:
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        self.server = Server(os.path.join(folder, "server"))
+        self.workload = Workload(arguments.workload, arguments.rows, arguments.parts)
+        self.workload.prepare(self.server)
+        self.rig = Rig(os.path.join(folder, "job"), self.server)
+        self.schema = self.rig.write("new.sql", self.workload.destination)
+        self.insert = self.rig.write("insert.sql", "INSERT INTO bench.dst " + self.workload.select)
+        url = "--clickhouse-url=" + self.server.url
+        self.rig.run("freeze", "--database=bench", "--table=src", "--freeze=bench", url)
+        self.create = self.server.sql("SHOW CREATE TABLE bench.src FORMAT TSVRaw")
+        self.url = url
+        self.upload("base")
+        self.sources = self.find_sources("base")
+        self.part_names = [os.path.basename(p) for p in self.frozen_parts()]
+
+    def frozen_parts(self):
+        shadow = os.path.join(self.folder, "server", "shadow", "bench")
+        return sorted(root for root, _, names in os.walk(shadow) if "checksums.txt" in names and not root.endswith(".proj"))
+
+    def upload(self, job):
+        self.rig.run("upload-freeze", "--database=bench", "--table=src", "--freeze=bench", "--bucket=forge", "--job-id=" + job, self.url,
+                     "--destination-schema-file=" + self.schema, "--insert-select-file=" + self.insert, *self.rig.state, *self.rig.store, *self.rig.scratch)
+
+    def find_sources(self, job):
+        root = os.path.join(self.rig.folder, "objects", "forge", "partforge", "jobs", job, "source")
+        return sorted(os.path.join(root, name) for name in os.listdir(root))
+
+    # ---- the three ways; each answers Measured and the folders of the produced parts
+    def start_engine(self, measured, path, config=()):
+        environment = dict(os.environ, TZ="UTC")
+        if self.arguments.huge_pages:
+            environment["JE_MALLOC_CONF"] = "thp:always"
+        process, started = measured.run([BINARY, "engine", "--path=" + path, "--", *config], stdout=subprocess.PIPE, env=environment)
+        port = json.loads(process.stdout.readline())["port"]
+        server = Server.__new__(Server)
+        server.url, server.process = "http://127.0.0.1:%d" % port, process
+        return server, started
+
+    def stop_engine(self, measured, server, started):
+        server.process.terminate()
+        server.process.stdout.close()
+        measured.finish(server.process, started)
+
+    @staticmethod
+    def copy_part(source, target):
+        os.makedirs(target)
+        for name in os.listdir(source):
+            if name == "manifest.json":
+                continue
+            with open(os.path.join(source, name), "rb") as read, open(os.path.join(target, name), "wb") as write:
+                shutil.copyfileobj(read, write, 1 << 20)
+                write.flush()
+                os.fsync(write.fileno())
+
+    def attach(self, server, source, name):
+        detached = os.path.join(server.sql("SELECT data_paths[1] FROM system.tables WHERE database = 'bench' AND name = 'src'").strip(), "detached")
+        self.copy_part(source, os.path.join(detached, name))
+        server.sql("ALTER TABLE bench.src ATTACH PART '%s'" % name)
+
+    def tables(self, server):
+        server.sql("CREATE DATABASE IF NOT EXISTS bench")
+        server.sql(self.create.replace("CREATE TABLE bench.src", "CREATE TABLE IF NOT EXISTS bench.src"))
+        server.sql(self.workload.destination)
+        server.sql("ALTER TABLE bench.dst MODIFY SETTING default_compression_codec = 'ZSTD(5)', vertical_merge_algorithm_min_rows_to_activate = 0, "
+                   "vertical_merge_algorithm_min_bytes_to_activate = 0, vertical_merge_algorithm_min_columns_to_activate = 0")
+        server.sql("SYSTEM STOP MERGES bench.src")
+
+    ONE_BLOCK = dict(max_threads=1, max_insert_threads=1, min_insert_block_size_rows=1 << 40, min_insert_block_size_bytes=0, max_block_size=16777216,
+                     preferred_block_size_bytes=0, preferred_max_column_in_block_size_bytes=0, max_partitions_per_insert_block=0, insert_deduplicate=0)
+
+    def bare(self, folder):
+        measured = Measured()
+        server, started = self.start_engine(measured, os.path.join(folder, "engine"))
+        self.tables(server)
+        server.sql("SYSTEM STOP MERGES bench.dst")
+        for source, name in zip(self.sources, self.names_of_sources()):
+            self.attach(server, source, name)
+            server.sql("INSERT INTO bench.dst " + self.workload.select, **self.ONE_BLOCK)
+            server.sql("TRUNCATE TABLE bench.src SYNC")
+        answer = self.answer(server)
+        self.stop_engine(measured, server, started)
+        return measured, answer
+
+    def names_of_sources(self):
+        names = []
+        for source in self.sources:
+            with open(os.path.join(source, "manifest.json")) as f:
+                names.append(json.load(f)["part"]["name"])
+        return names
+
+    def answer(self, server):
+        """The check of the result runs outside the measured engine where that is possible; here it is part of it and equal for all ways."""
+        return server.number("SELECT count() FROM bench.dst")
+
+    def sequential(self, folder):
+        measured = Measured()
+        rows = 0
+        out = os.path.join(folder, "out")
+        os.makedirs(out)
+        for index, (source, name) in enumerate(zip(self.sources, self.names_of_sources())):
+            path = os.path.join(folder, "engine-%d" % index)
+            server, started = self.start_engine(measured, path)
+            self.tables(server)
+            server.sql("SYSTEM STOP MERGES bench.dst")
+            self.attach(server, source, name)
+            server.sql("INSERT INTO bench.dst " + self.workload.select, max_threads=1, max_insert_threads=1, max_partitions_per_insert_block=0, insert_deduplicate=0)
+            server.sql("SYSTEM START MERGES bench.dst")
+            if self.arguments.final:
+                server.sql("OPTIMIZE TABLE bench.dst FINAL")
+            while server.number("SELECT count() FROM system.merges"):
+                time.sleep(0.2)
+            rows += self.answer(server)
+            server.sql("ALTER TABLE bench.dst FREEZE WITH NAME 'out'")
+            for root, _, names in os.walk(os.path.join(path, "shadow", "out")):
+                if "checksums.txt" not in names:
+                    continue
+                tar_path = os.path.join(folder, "part.tar")
+                with tarfile.open(tar_path, "w") as tar:
+                    tar.add(root, os.path.basename(root))
+                target = os.path.join(out, "%d-%s.tar" % (index, os.path.basename(root)))
+                with open(tar_path, "rb") as read, open(target, "wb") as write:
+                    shutil.copyfileobj(read, write, 1 << 20)
+                    write.flush()
+                    os.fsync(write.fileno())
+            self.stop_engine(measured, server, started)
+            shutil.rmtree(path)
+        return measured, rows
+
+    def partforge(self, folder):
+        measured = Measured()
+        job = "b-" + os.path.basename(folder)
+        self.upload(job)
+        words = [BINARY, "worker", "--drain", "--job-id=" + job, "--metrics-addr=", "--quiet", "--parallel=%d" % self.arguments.slots, "--work-dir=" + folder,
+                 *self.rig.state, *self.rig.store, *self.arguments.worker]
+        if self.arguments.huge_pages:
+            words.append("--huge-pages")
+        process, started = measured.run(words)
+        exit_code = measured.finish(process, started)
+        check(exit_code == 0, "worker ended with %d" % exit_code)
+        status = self.rig.status(job)
+        check(status["summary"]["status"] == "READY_FOR_IMPORT", "the job is %s" % status["summary"])
+        self.tiers = sorted({part["tier"] for part in status["parts"]})
+        rows = sum(part["destination_active_part_rows"] for part in status["parts"])
+        if self.arguments.verify:
+            self.rig.run("verify", job, "--level=rows", *self.rig.state, *self.rig.store, *self.rig.scratch)
+        shutil.rmtree(os.path.join(self.rig.folder, "objects", "forge", "partforge", "jobs", job))
+        return measured, rows
+
+    def run(self):
+        ways = self.arguments.ways.split(",")
+        results = {way: [] for way in ways}
+        lines = []
+        for rep in range(self.arguments.reps + 1):      # the first round warms the page cache and is not counted
+            for way in ways:
+                folder = os.path.join(self.folder, "%s-%d" % (way, rep))
+                os.makedirs(folder)
+                load = os.getloadavg()[0]
+                measured, rows = getattr(self, way)(folder)
+                check(rows == self.workload.rows, "%s: %d rows, %d expected" % (way, rows, self.workload.rows))
+                shutil.rmtree(folder, ignore_errors=True)
+                if rep == 0:
+                    continue
+                results[way].append(measured)
+                line = {"workload": self.workload.name, "rows": self.workload.rows, "parts": self.workload.parts, "way": way, "rep": rep, "slots": self.arguments.slots,
+                        "cpu_s": round(measured.cpu, 3), "wall_s": round(measured.wall, 3), "peak_rss_bytes": measured.peak, "load1_before": round(load, 2), "cores": os.cpu_count()}
+                if way == "partforge":
+                    line["tiers"] = self.tiers
+                lines.append(line)
+                print(json.dumps(line), flush=True)
+        return results, lines
+
+
+def summary(results):
+    medians = {}
+    for way, runs in results.items():
+        cpu, wall = sorted(r.cpu for r in runs), sorted(r.wall for r in runs)
+        medians[way] = (statistics.median(cpu), statistics.median(wall))
+        print("%-11s CPU %7.2f s (%.2f–%.2f)   wall %7.2f s (%.2f–%.2f)   peak %d MiB" %
+              (way, medians[way][0], cpu[0], cpu[-1], medians[way][1], wall[0], wall[-1], max(r.peak for r in runs) >> 20))
+    ratios = {}
+    if "bare" in medians and "partforge" in medians:
+        ratios["partforge/bare cpu"] = medians["partforge"][0] / medians["bare"][0]
+        ratios["partforge/bare wall"] = medians["partforge"][1] / medians["bare"][1]
+    if "sequential" in medians and "partforge" in medians:
+        ratios["sequential/partforge cpu"] = medians["sequential"][0] / medians["partforge"][0]
+        ratios["sequential/partforge wall"] = medians["sequential"][1] / medians["partforge"][1]
+    for name, value in ratios.items():
+        print("%-26s %.2f" % (name, value))
+    return ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["run", "check"])
+    parser.add_argument("--workload", default="events")
+    parser.add_argument("--rows", type=int, default=2000000)
+    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--ways", default="sequential,bare,partforge")
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--huge-pages", action="store_true")
+    parser.add_argument("--final", action="store_true", help="sequential: OPTIMIZE FINAL, so that each part becomes one part")
+    parser.add_argument("--verify", action="store_true", help="partforge: verify --level=rows after each run")
+    parser.add_argument("--out", help="append the JSON lines to this file")
+    parser.add_argument("--worker", action="append", default=[], help="a further flag of partforge worker")
+    arguments = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="pf-bench-")
+    bench = None
+    try:
+        bench = Bench(arguments, folder)
+        results, lines = bench.run()
+    except Failed as error:
+        print("FAIL %s" % error)
+        sys.exit(1)
+    finally:
+        if bench:
+            bench.server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    ratios = summary(results)
+    if arguments.out:
+        with open(arguments.out, "a") as f:
+            for line in lines:
+                f.write(json.dumps(line) + "\n")
+    if arguments.verb == "check":
+        with open(os.path.join(HERE, "thresholds.json")) as f:
+            limits = json.load(f)
+        failed = 0
+        for name, limit in limits.items():
+            if name in ratios and not (ratios[name] <= limit["at_most"] if "at_most" in limit else ratios[name] >= limit["at_least"]):
+                print("FAIL %s is %.2f, %s" % (name, ratios[name], limit))
+                failed += 1
+        sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

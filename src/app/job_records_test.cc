@@ -1,0 +1,67 @@
+#include "app/job_records.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace partforge::app {
+namespace {
+
+JobView ViewOf(std::string state, std::vector<std::pair<TaskState, int64_t>> counts) {
+  JobView view;
+  view.state = std::move(state);
+  for (const auto& [task_state, tasks] : counts) {
+    view.counts.push_back(
+        {.state = task_state, .tasks = tasks, .bytes = 10 * tasks, .parts = tasks, .rows = tasks});
+  }
+  return view;
+}
+
+std::string StatusOf(std::string state, std::vector<std::pair<TaskState, int64_t>> counts) {
+  return NumbersOf(ViewOf(std::move(state), std::move(counts))).status;
+}
+
+// clickhouse-parts §7.3: the first rule that fits.
+TEST(JobStatus, IsTheFirstRuleThatFits) {
+  using enum TaskState;
+  EXPECT_EQ(StatusOf("OPEN", {}), "EMPTY");
+  EXPECT_EQ(StatusOf("SEALED", {{kReady, 3}}), "READY");
+  EXPECT_EQ(StatusOf("SEALED", {{kReady, 3}, {kInProgress, 1}}), "REWRITING");
+  EXPECT_EQ(StatusOf("SEALED", {{kInProgress, 1}, {kCompactReady, 1}}), "COMPACTING");
+  EXPECT_EQ(StatusOf("SEALED", {{kFinished, 2}}), "READY_FOR_IMPORT");
+  EXPECT_EQ(StatusOf("SEALED", {{kFinished, 1}, {kImported, 1}}), "READY_FOR_IMPORT");
+  EXPECT_EQ(StatusOf("SEALED", {{kFinished, 1}, {kImporting, 1}}), "IMPORTING");
+  EXPECT_EQ(StatusOf("SEALED", {{kImported, 2}, {kSuperseded, 3}}), "IMPORTED");
+  EXPECT_EQ(StatusOf("SEALED", {{kImported, 2}, {kFailed, 1}}), "FAILED");
+  EXPECT_EQ(StatusOf("ABORTED", {{kImported, 2}}), "ABORTED");
+}
+
+TEST(JobStatus, OfAnUploadThatNeverEndedIsNotReadyForImport) {
+  using enum TaskState;
+  EXPECT_EQ(StatusOf("OPEN", {{kFinished, 2}}), "READY");
+  EXPECT_EQ(StatusOf("OPEN", {{kImported, 2}}), "READY");
+}
+
+TEST(JobNumbers, CountSupersededTasksNowhere) {
+  using enum TaskState;
+  const JobNumbers numbers =
+      NumbersOf(ViewOf("SEALED", {{kReady, 1}, {kFinished, 2}, {kImported, 1}, {kSuperseded, 50}}));
+  EXPECT_EQ(numbers.total, 4);
+  EXPECT_EQ(numbers.rewritten, 3);
+  EXPECT_EQ(numbers.imported, 1);
+  EXPECT_EQ(numbers.bytes, 40);
+  EXPECT_EQ(numbers.bytes_rewritten, 30);
+  EXPECT_DOUBLE_EQ(numbers.rewrite_percent, 75.0);
+  EXPECT_DOUBLE_EQ(numbers.import_percent, 25.0);
+}
+
+TEST(StatusCounts, AreInTheOrderOfTheStatesWithoutZeros) {
+  using enum TaskState;
+  const JsonDoc counts = StatusCounts(ViewOf("SEALED", {{kFailed, 1}, {kReady, 2}}));
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts[0]["status"], "READY");
+  EXPECT_EQ(counts[1]["count"], 1);
+}
+
+}  // namespace
+}  // namespace partforge::app

@@ -1,0 +1,144 @@
+#include "app/output.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/progress_line.h"
+#include "base/error_ids.h"
+
+namespace partforge::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Table SmallTable() {
+  return Table{{{.title = "NAME", .is_right_aligned = false, .may_be_cut = true},
+                {.title = "ROWS", .is_right_aligned = true}},
+               {{"events_of_the_whole_year_2026_by_day", "12 345"}, {"käse", "7"}}};
+}
+
+OutputStyle Terminal(int width) {
+  OutputStyle style;
+  style.is_stdout_tty = style.is_stderr_tty = true;
+  style.width = width;
+  return style;
+}
+
+// check: UX-6
+TEST(RenderTable, IsReadableOnEveryTerminal) {
+  EXPECT_EQ(RenderTable(SmallTable(), Terminal(80)),
+            "NAME                                    ROWS\n"
+            "events_of_the_whole_year_2026_by_day  12 345\n"
+            "käse                                       7\n");
+  EXPECT_EQ(RenderTable(SmallTable(), Terminal(40)),
+            "NAME                                ROWS\n"
+            "events_of_the_wh…ear_2026_by_day  12 345\n"
+            "käse                                   7\n")
+      << "forty columns cut in the middle, never the number";
+  OutputStyle pipe;
+  pipe.width = 40;
+  EXPECT_EQ(RenderTable(SmallTable(), pipe), RenderTable(SmallTable(), Terminal(80)))
+      << "what goes into a pipe is not cut";
+  OutputStyle ascii = Terminal(40);
+  ascii.is_utf8 = false;
+  EXPECT_EQ(RenderTable(SmallTable(), ascii),
+            "NAME                                ROWS\n"
+            "events_of_the_w..ear_2026_by_day  12 345\n"
+            "k?se                                   7\n");
+  OutputStyle colored = Terminal(80);
+  colored.has_color = true;
+  const std::string text = RenderTable(SmallTable(), colored);
+  EXPECT_TRUE(text.starts_with("\x1b[1mNAME"));
+  EXPECT_THAT(RenderTable(SmallTable(), Terminal(80)), Not(HasSubstr("\x1b")));
+}
+
+TEST(RenderTable, ShowsNamesFromOutsideHarmlessly) {
+  const Table table{{{.title = "NAME"}}, {{"a\x1b[2Jb\nc\td"}, {"\xff\xfe"}, {"日本"}}};
+  EXPECT_EQ(RenderTable(table, Terminal(80)), "NAME\na\\x1b[2Jb\\x0ac\\x09d\n\\xff\\xfe\n日本\n");
+}
+
+TEST(Printable, KeepsUtf8AndEscapesTheRest) {
+  EXPECT_EQ(Printable("grün ✓"), "grün ✓");
+  EXPECT_EQ(Printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(Printable("\x7f"), "\\x7f");
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b") << "a control character of eight bits";
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half a surrogate";
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf") << "an overlong slash";
+}
+
+Status Example() {
+  return Status(Code::kRefused, "3 patch parts are not applied")
+      .Explain(2107, "src_db.events", "apply them\nor run partforge freeze --apply-patches");
+}
+
+TEST(RenderError, HasTheFormOfTheBook) {
+  EXPECT_EQ(RenderError(Example(), OutputStyle{}),
+            "error[PF2107]: frozen part lacks updates that queries see\n"
+            "  where   src_db.events\n"
+            "  why     3 patch parts are not applied\n"
+            "  do      apply them\n"
+            "          or run partforge freeze --apply-patches\n"
+            "  more    partforge explain PF2107\n");
+  OutputStyle colored = Terminal(80);
+  colored.has_color = true;
+  EXPECT_THAT(RenderError(Example(), colored), HasSubstr("\x1b[31;1merror[PF2107]\x1b[0m: "));
+  OutputStyle ascii;
+  ascii.is_utf8 = false;
+  const std::string text =
+      RenderError(Status(Code::kNotFound, "no such job: ü").Explain(2130, "x", "y"), ascii);
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return c > 0; })) << text;
+}
+
+TEST(RenderError, HasTheSameFactsAsJson) {
+  OutputStyle json;
+  json.is_json = true;
+  const auto doc = ParseJson(RenderError(Example(), json));
+  ASSERT_TRUE(doc.ok());
+  EXPECT_EQ((*doc)["type"], "error");
+  EXPECT_EQ((*doc)["code"], "PF2107");
+  EXPECT_EQ((*doc)["message"], "frozen part lacks updates that queries see");
+  EXPECT_EQ((*doc)["where"], "src_db.events");
+  EXPECT_EQ((*doc)["why"], "3 patch parts are not applied");
+  EXPECT_EQ((*doc)["do"].size(), 2u);
+  EXPECT_EQ((*doc)["retryable"], false);
+  EXPECT_EQ((*doc)["exit"], 3);
+}
+
+TEST(RenderError, NeverLetsAForeignTextBreakTheLine) {
+  const Status status =
+      Status(Code::kCorruption, "digest of \x1b]0;x\x07").Explain(8005, "a\nb", "c");
+  EXPECT_THAT(RenderError(status, OutputStyle{}), HasSubstr("\\x1b]0;x\\x07"));
+  EXPECT_THAT(RenderError(status, OutputStyle{}), HasSubstr("where   a\\x0ab\n"));
+}
+
+TEST(RenderError, GivesANumberToEveryFailure) {
+  for (const Code code :
+       {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kRefused,
+        Code::kConflict, Code::kLeaseLost, Code::kUnavailable, Code::kExhausted, Code::kCorruption,
+        Code::kUnknownOutcome, Code::kCancelled, Code::kInternal}) {
+    const JsonDoc doc = ErrorDocument(Status(code, "why"));
+    const bool is_internal = code == Code::kInternal;
+    EXPECT_EQ(doc["code"] == "PF9001", is_internal) << CodeName(code) << " " << doc["code"];
+    EXPECT_FALSE(doc["do"].empty()) << CodeName(code);
+    EXPECT_NE(FindErrorId(NumberOf(Status(code, "why"))), nullptr);
+  }
+}
+
+TEST(ProgressText, FitsTheWidthAndTellsTheEtaLate) {
+  const std::string early = ProgressText("rewriting", 0.5, "chunk 10/20", 4'000, 100, true);
+  EXPECT_EQ(early, "rewriting  ━━━━━━━━━━━╸──────────   50%  chunk 10/20");
+  EXPECT_EQ(ProgressText("rewriting", 0.5, "chunk 10/20", 60'000, 100, true),
+            early + " · ETA 1m00s");
+  EXPECT_EQ(ProgressText("rewriting", 0.01, "x", 60'000, 100, false),
+            "rewriting  >---------------------    1%  x");
+  EXPECT_EQ(ProgressText("rewriting", 1.0, "", 60'000, 100, false),
+            "rewriting  ======================  100%  ");
+  EXPECT_LT(ProgressText("rewriting", 0.5, std::string(200, 'x'), 60'000, 40, false).size(), 40u);
+}
+
+}  // namespace
+}  // namespace partforge::app

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/arrow_edge.h"
+#include "data/avro_arrow_schema.h"
+#include "data/batch_source.h"
+#include "data/scan_spec.h"
+#include "store/object_store.h"
+
+namespace partforge::data {
+
+// Reads an Avro data file. There is nothing to prune by: the spec's ranges are not looked at, and
+// it names no row groups (kInvalidArgument). `object` is taken over; `memory` must outlive the
+// source and its batches.
+Result<std::unique_ptr<BatchSource>> OpenAvroSource(const Context& ctx,
+                                                    std::unique_ptr<ByteSource> object,
+                                                    std::string file_name, ScanSpec spec,
+                                                    AvroTimestamps timestamps, ArrowMemory& memory);
+
+}  // namespace partforge::data

@@ -1,0 +1,102 @@
+#include "job/failure.h"
+
+#include <gtest/gtest.h>
+
+#include "job/backoff.h"
+#include "testing/test_world.h"
+
+namespace partforge {
+namespace {
+
+Lease LeaseOf(TaskState state, int64_t attempts = 1) {
+  Lease lease;
+  for (const char* id : {"a", "b"}) {
+    Task& task = lease.tasks.emplace_back();
+    task.id = id;
+    task.state = state;
+    task.epoch = 4;
+    task.attempts = attempts;
+  }
+  return lease;
+}
+
+TaskEdit FirstEdit(const Status& status, const FailureRules& rules,
+                   TaskState state = TaskState::kInProgress, int64_t attempts = 1) {
+  return SettlementFor(LeaseOf(state, attempts), status, rules).edits.at(0);
+}
+
+TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
+  const Failure failure = FailureFrom(
+      Status(Code::kInvalidArgument, "insert chunk 3: Code: 62. DB::Exception: syntax error"));
+  EXPECT_EQ(failure.code, 62);
+  EXPECT_EQ(FailureClassName(failure.failure_class), "sql");
+  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "Code: x.")).code, 0);
+  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "Code: 12")).code, 0);
+  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "")).code, 0);
+}
+
+TEST(SettlementFor, WhatMayPassIsHandedBackWithABackOff) {
+  for (const Code code :
+       {Code::kUnavailable, Code::kExhausted, Code::kUnknownOutcome, Code::kCancelled}) {
+    const TaskEdit edit = FirstEdit(Status(code, "x"), {.backoff_ms = 3'000});
+    EXPECT_EQ(edit.to, TaskState::kReady) << CodeName(code);
+    EXPECT_EQ(edit.backoff_ms, 3'000) << CodeName(code);
+    EXPECT_EQ(edit.error, "x") << CodeName(code);
+  }
+}
+
+TEST(SettlementFor, EverythingElseFails) {
+  for (const Code code : {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists,
+                          Code::kRefused, Code::kConflict, Code::kCorruption, Code::kInternal}) {
+    const TaskEdit edit = FirstEdit(Status(code, "x"), {.backoff_ms = 3'000});
+    EXPECT_EQ(edit.to, TaskState::kFailed) << CodeName(code);
+    EXPECT_FALSE(edit.failure_class.empty()) << CodeName(code);
+  }
+}
+
+TEST(SettlementFor, AStopHandsBackAtOnceAndWithoutBlame) {
+  const TaskEdit cancelled =
+      FirstEdit(Status(Code::kCancelled, "stop"), {.backoff_ms = 3'000, .is_stopping = true});
+  EXPECT_EQ(cancelled.to, TaskState::kReady);
+  EXPECT_EQ(cancelled.backoff_ms, 0);
+  EXPECT_EQ(cancelled.failure_class, "");
+  // A real failure stays one, also while the worker stops.
+  EXPECT_EQ(FirstEdit(Status(Code::kCorruption, "bad"), {.is_stopping = true}).to,
+            TaskState::kFailed);
+}
+
+TEST(SettlementFor, ABatchGoesBackWholeToWhereItCameFrom) {
+  const Settlement settlement = SettlementFor(LeaseOf(TaskState::kCompacting),
+                                              Status(Code::kUnavailable, "x"), {.backoff_ms = 1});
+  ASSERT_EQ(settlement.edits.size(), 2u);
+  for (const TaskEdit& edit : settlement.edits) {
+    EXPECT_EQ(edit.from, TaskState::kCompacting);
+    EXPECT_EQ(edit.to, TaskState::kCompactReady);
+    EXPECT_EQ(edit.epoch, 4u);
+  }
+}
+
+TEST(SettlementFor, TheLastAttemptFails) {
+  const Status away(Code::kUnavailable, "away");
+  EXPECT_EQ(FirstEdit(away, {.attempts_max = 3}, TaskState::kInProgress, 2).to, TaskState::kReady);
+  EXPECT_EQ(FirstEdit(away, {.attempts_max = 3}, TaskState::kInProgress, 3).to, TaskState::kFailed);
+}
+
+TEST(Backoff, GrowsToTenSecondsAndStaysWithinAFifth) {
+  const uint64_t seed = testing::TestSeed();
+  SCOPED_TRACE(seed);
+  testing::SeededRandom random(seed);
+  const int64_t expected_ms[] = {1'000, 2'000, 4'000, 8'000, 10'000, 10'000};
+  for (int64_t tries = 1; tries <= 6; ++tries) {
+    for (int i = 0; i < 100; ++i) {
+      const int64_t ms = BackoffMs(random, tries);
+      EXPECT_GE(ms, expected_ms[tries - 1] * 8 / 10);
+      EXPECT_LE(ms, expected_ms[tries - 1] * 12 / 10);
+    }
+  }
+  EXPECT_LE(BackoffMs(random, INT64_MAX), 12'000);
+  EXPECT_GE(BackoffMs(random, 0), 800);
+}
+
+}  // namespace
+}  // namespace partforge

@@ -1,0 +1,445 @@
+"""What a person or a script meets: help without anything, exits, dry runs, secrets, error codes, the demo."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import rig as rig_module
+from journeys import flipped, plain
+from rig import BINARY, DEPS, SOURCE, Failed, LocalPlace, Rig, check, children_of, eventually, quoted
+
+COMMANDS = None
+
+
+def commands():
+    out = subprocess.run([BINARY, "help"], capture_output=True, text=True, env={}).stdout
+    return re.findall(r"^  ([a-z-]+) ", out, re.M)
+
+
+# check: UX-1
+def test_help_needs_nothing(folder, server, place):
+    os.makedirs(folder, exist_ok=True)
+    names = commands()
+    check(len(names) >= 18, "commands: %s" % names)
+    runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
+            ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"]]
+    runs += [[name, "--help"] for name in names] + [["help", name] for name in names]
+    # Offline: a network name space of its own has not even loopback. Where it cannot be made, only the environment is empty.
+    offline = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0 else []
+    for words in runs:
+        started = time.monotonic()
+        done = subprocess.run([*offline, BINARY, *words], capture_output=True, text=True, env={"HOME": ""}, cwd=folder, stdin=subprocess.DEVNULL)
+        took = time.monotonic() - started
+        check(done.returncode == (0 if words else 1), "%s ended with %d: %s" % (words, done.returncode, done.stderr))
+        check((done.stdout if words else done.stderr).strip() != "", "%s printed nothing" % words)
+        check(took < 1, "%s took %.2f s" % (words, took))
+        check(not words or done.stderr == "", "%s wrote on stderr: %s" % (words, done.stderr))
+    check(not os.listdir(folder), "files were made: %s" % os.listdir(folder))
+    for shell, script in (("bash", "bash"), ("sh", None)):
+        if script:
+            text = subprocess.run([BINARY, "completions", script], capture_output=True, text=True, env={}).stdout
+            done = subprocess.run([shell, "-n"], input=text, text=True, capture_output=True)
+            check(done.returncode == 0, "the completion script: %s" % done.stderr)
+
+
+def test_mistakes_are_told(folder, server, place):
+    rig = Rig(folder, None, place, "mistakes")
+    check("did you mean worker?" in rig.refused(1002, 2, "wroker"), "no nearest command")
+    check("--poll-interval" in rig.refused(1003, 2, "worker", "--pol-interval=1s"), "no nearest flag")
+    rig.refused(1004, 2, "worker", "--poll-interval")
+    rig.refused(1005, 2, "worker", "--poll-interval=soon", *rig.state)
+    rig.refused(1005, 2, "worker", "--role=baker", *rig.state)
+    rig.refused(1006, 2, "job-status")
+    rig.refused(1006, 2, "worker", "--drain", *rig.state)
+    rig.refused(1007, 2, "list-jobs", "all")
+    rig.refused(1008, 2, "list-jobs", "--config=/nowhere.json")
+    rig.refused(1009, 2, "list-jobs", "--config=" + rig.write("c.json", '{"state-ulr": "x"}'))
+    rig.refused(1012, 2, "list-jobs", "--state-url=sqlite:/a", "--postgres-url=postgres://b/c")
+    rig.refused(1013, 2, "check", "--job-sql=" + rig.write("empty.sql", " \n"), "--dest-schema=/x", "--source-schema=/y")
+    rig.refused(1005, 2, "list-jobs", "--state-url=mysql://x")
+    rig.refused(1005, 2, "explain", "PF1")
+    rig.refused(1005, 2, "worker", "--default-compression-codec= ", *rig.state)
+    rig.refused(6003, 1, "list-jobs", *rig.state)
+    rig.refused(6003, 1, "job-status", "--job-id=job-x", *rig.state)
+    check(not os.path.exists(os.path.join(place.folder, "mistakes.db")), "a look made a state store")
+    rig.run("migrate", *rig.state)
+    # check: PF-6
+    check(rig.json("migrate", *rig.state)["applied"] == 0, "a second migrate applied something")
+    check(rig.json("list-jobs", *rig.state)["jobs"] == [], "jobs from nowhere")
+    rig.refused(1016, 9, "list-jobs", "--fail-if-empty", *rig.state)
+    unknown = "job-0123456789abcdef"
+    for words in (["job-status", "--job-id=" + unknown], ["events", "--job-id=" + unknown], ["plan", unknown], ["gc", "--job-id=" + unknown, *rig.store],
+                  ["verify", unknown, *rig.store], ["retry-failed", "--all", "--job-id=" + unknown],
+                  ["worker", "--once", "--metrics-addr=", "--job-id=" + unknown, *rig.store, *rig.scratch],
+                  ["import-finished", "--job-id=" + unknown, "--database=a", "--table=b", *rig.store]):
+        rig.refused(2130, 1, *words, *rig.state)
+    error = json.loads(rig.run("job-status", "--job-id=" + unknown, "--json", *rig.state, expect=1)[2].splitlines()[-1])
+    check(error["code"] == "PF2130" and error["exit"] == 1 and error["do"] and error["where"] == unknown, "the error as JSON: %s" % error)
+    error = json.loads(rig.run("job-status", "--jb-id=x", "--json", *rig.state, expect=2)[2].splitlines()[-1])
+    check(error["code"] == "PF1003" and error["exit"] == 2, "a usage error as JSON: %s" % error)
+    with open(os.path.join(folder, "bad.db"), "wb") as f:
+        f.write(b"this is no database" * 100)
+    rig.refused(6008, 8, "list-jobs", "--state-url=sqlite:" + os.path.join(folder, "bad.db"))
+    # A store of a newer program.
+    import sqlite3
+    newer = os.path.join(folder, "newer.db")
+    rig.run("migrate", "--state-url=sqlite:" + newer)
+    with sqlite3.connect(newer) as db:
+        tables = [r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        table = [t for t in tables if "migration" in t][0]
+        columns = [r[1] for r in db.execute("PRAGMA table_info(%s)" % table)]
+        row = list(db.execute("SELECT * FROM %s" % table).fetchone())
+        row[0] = 9999
+        db.execute("INSERT INTO %s VALUES (%s)" % (table, ",".join("?" * len(columns))), row)
+    rig.refused(6002, 3, "list-jobs", "--state-url=sqlite:" + newer)
+
+
+def digest(place, database):
+    """Everything durable: all objects, the whole state database, as one text."""
+    import sqlite3
+    seen = hashlib.sha256()
+    for key in place.keys():
+        seen.update(key.encode() + place.read(key))
+    if os.path.exists(database):
+        with sqlite3.connect("file:%s?mode=ro" % database, uri=True) as db:
+            for line in db.iterdump():
+                seen.update(line.encode())
+    return seen.hexdigest()
+
+
+# check: UX-7
+def test_dry_runs_change_nothing(folder, server, place):
+    rig = Rig(folder, server, place, "dry")
+    state = os.path.join(place.folder, "dry.db")
+    job = plain(rig, "dry", rows=100)
+
+    def look():
+        tables = server.sql("SELECT name, active, rows, modification_time FROM system.parts WHERE database = '%s' ORDER BY name" % job.database)
+        shadow = os.path.join(server.folder, "shadow")
+        files = [[place_, sorted(names)] for place_, _, names in sorted(os.walk(shadow))]
+        return digest(place, state) + tables + json.dumps(files) + str(os.path.exists(state))
+
+    before = look()
+    check(rig.json("freeze", "--dry-run", "--freeze=" + job.freeze_name, *job.source_words())["dry_run"], "not a dry run")
+    check(look() == before, "freeze --dry-run changed something")
+    job.freeze()
+    before = look()
+    plan = rig.json(*job.upload_words(), "--dry-run")
+    check(plan["dry_run"] and len(plan["parts"]) == 2 and plan["rows"] == 200, "plan: %s" % plan)
+    rig.run(*job.upload_words(), "-n")
+    check(look() == before, "upload-freeze --dry-run changed something")
+    job.upload()
+    before = look()
+    for words in (["plan", job.id], ["gc", "--older-than=0", *rig.store], ["verify", job.id, *rig.store], ["list-jobs"],
+                  ["job-status", "--details", "--job-id=" + job.id], ["events", "--job-id=" + job.id]):
+        rig.run(*words, *rig.state)
+        rig.run(*words, *rig.state, "--json", "-vv")
+        check(look() == before, "%s changed something" % words[0])
+    job.work()
+    job.publish()
+    check(job.compare() == 160, "not all rows")
+
+
+# check: UX-3
+def test_every_document_parses(folder, server, place):
+    rig = Rig(folder, server, place, "documents")
+    job = plain(rig, "documents", rows=100)
+    words = ["--json", "-vv"]
+    seen = set()
+
+    def document(*command, expect=0):
+        _, out, err = rig.run(*command, *words, expect=expect)
+        doc = json.loads(out)
+        check(list(doc)[0] == "schema" and doc["schema"] == "partforge.%s/1" % command[0], "%s: %s" % (command[0], list(doc)[:3]))
+        check(all(line.startswith("{") for line in err.splitlines()), "log lines are not JSON: %s" % err[:300])
+        seen.add(command[0])
+        return doc
+
+    for simple in (["version"], ["explain"], ["config", "print", "worker"], ["debug", "fault-points"]):
+        document(*simple)
+    document("migrate", *rig.state)
+    document("freeze", "--freeze=" + job.freeze_name, *job.source_words())
+    document(*job.upload_words())
+    document("plan", job.id, *rig.state)
+    document("check", "--job-sql=" + os.path.join(folder, "documents.insert.sql"), "--dest-schema=" + os.path.join(folder, "documents.new.sql"),
+             *job.source_words(), *rig.scratch)
+    document(*job.worker_words())
+    document("job-status", "--job-id=" + job.id, "--details", *rig.state)
+    document("list-jobs", *rig.state)
+    document("verify", job.id, *rig.state, *rig.store)
+    document(*job.import_words())
+    document("events", "--job-id=" + job.id, *rig.state)
+    document("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    document("gc", *rig.state, *rig.store)
+    second = plain(rig, "rewritten", rows=100)
+    server.sql("DROP TABLE " + second.destination)
+    doc = document("rewrite", "--job-id=" + second.id, "--bucket=forge", *second.source_words(), *second.files(), *rig.state, *rig.store, *rig.scratch)
+    check(doc["status"] == "IMPORTED" and doc["imported"] == 2, "rewrite: %s" % doc)
+    second.compare()
+    again = document("rewrite", "--job-id=" + second.id, "--bucket=forge", *second.source_words(), *second.files(), *rig.state, *rig.store, *rig.scratch)
+    check(again["status"] == "IMPORTED", "rewrite again: %s" % again)
+    second.compare()
+    left = set(commands()) - seen - {"demo", "completions"}
+    check(not left, "commands without a document: %s" % left)
+    # One object a line.
+    for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
+        _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
+        check(all(json.loads(line) for line in out.splitlines()) and len(out.splitlines()) > 1, "ndjson of %s" % words_[0])
+    # Quiet: only the id.
+    third = plain(rig, "quiet", rows=10)
+    third.freeze()
+    check(rig.run(*third.upload_words(), "-q")[1:] == (third.id + "\n", ""), "quiet is not quiet")
+
+
+# check: UX-5
+def test_every_exit(folder, server, place):
+    rig = Rig(folder, server, place, "exits")
+    job = plain(rig, "exits", rows=100, parts=3)
+    rig.run("version", expect=0)
+    rig.run("list-jobs", *rig.state, expect=1)
+    rig.run("list-jobs", "--nonsense", expect=2)
+    job.freeze()
+    rig.run("freeze", "--freeze=" + job.freeze_name, *job.source_words(), expect=3)
+    job.upload()
+    rig.run("import-finished", "--clickhouse-url=http://127.0.0.1:9", *job.import_words()[1:4], *rig.state, *rig.store, expect={3, 7})
+    rig.run("list-jobs", "--state-url=postgres://a@127.0.0.1:9/b", expect=7)
+    job.work()
+    tar = [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith(".tar")][0]
+    good = place.read(tar)
+    place.write(tar, flipped(good, len(good) // 2))
+    rig.run("verify", job.id, *rig.state, *rig.store, expect=8)
+    # 6: the importer dies between sending and knowing, and somebody removes the bound directory before the next run.
+    place.write(tar, good)
+    check(rig.run(*job.import_words(), "--import-concurrency=1", fault="publish.bound:1:kill", expect=-9)[0] == -9, "not killed")
+    detached = os.path.join(server.folder_of(job.database, "dst"), "detached")
+    bound = [n for n in os.listdir(detached) if n.startswith("pftmp_")]
+    check(bound, "nothing is bound: %s" % os.listdir(detached))
+    kept = os.path.join(folder, "kept")
+    os.makedirs(kept)
+    for name in bound:
+        os.rename(os.path.join(detached, name), os.path.join(kept, name))
+    _, _, err = rig.run(*job.import_words(), "--import-lease-ttl=1s", expect=6)
+    check("PF2138" in err, err)
+    check(job.summary()["live_commits"][0]["in_doubt"], "the doubt is not recorded")
+    for name in bound:
+        os.rename(os.path.join(kept, name), os.path.join(detached, name))
+    rig.run(*job.import_words(), "--import-lease-ttl=1s")
+    job.compare()
+    rig.run(*job.import_words(), "--fail-if-empty", expect=9)
+    # 4: one part is damaged.
+    part = plain(rig, "partly", rows=100, parts=2)
+    part.freeze()
+    part.upload()
+    part.work()
+    tar = [k for k in place.keys("partforge/jobs/" + part.id) if k.endswith(".tar")][0]
+    place.write(tar, flipped(place.read(tar), 2000))
+    rig.run(*part.import_words(), expect=4)
+    # 5: another import holds the table.
+    other = plain(rig, "held", rows=100)
+    other.freeze()
+    other.upload()
+    other.work()
+    holder = rig.start(*other.import_words(), fault="clickhouse.piece_staged:1:stop")
+    from journeys import stopped
+    eventually(lambda: stopped(holder.pid), "the holder stops")
+    rig.run(*other.import_words(), "--wait=0", expect=5)
+    os.kill(holder.pid, signal.SIGCONT)
+    rig.end(holder)
+    # 130 and 143: a foreground command that is stopped; the same command then goes on.
+    slow = plain(rig, "slow", rows=6, parts=1, where="WHERE sleepEachRow(0.4) = 0")
+    server.sql("DROP TABLE " + slow.destination)
+    words = ["rewrite", "--job-id=" + slow.id, "--bucket=forge", *slow.source_words(), *slow.files(), *rig.state, *rig.store, *rig.scratch]
+    for number, wanted in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        command = rig.start(*words, "--lease-ttl=1s")
+        eventually(lambda: os.path.exists(os.path.join(place.folder, "exits.db")) and in_progress(rig, slow), "the rewrite has claimed")
+        command.send_signal(number)
+        rig.end(command, expect=wanted)
+    rig.run(*words)
+    slow.compare()
+    check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130, 143} <= rig_module.EXITS, "exits seen: %s" % sorted(rig_module.EXITS))
+
+
+def in_progress(rig, job):
+    code, out, _ = rig.run("job-status", "--job-id=" + job.id, "--json", *rig.state, expect=None)
+    return code == 0 and json.loads(out)["summary"]["counts"]["IN_PROGRESS"] == 1
+
+
+CANARY = "canary-7f3a91c2d4"
+
+
+# check: UX-10
+def test_no_secret_is_shown(folder, server, place):
+    rig = Rig(folder, server, place, "canary")
+    job = plain(rig, "canary", rows=100)
+    secret = os.path.join(folder, "secret")
+    with open(secret, "w") as f:
+        f.write(CANARY + "\n")
+    os.chmod(secret, 0o600)
+    rig.environment.update(AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY=CANARY, AWS_SESSION_TOKEN=CANARY + "-t", PGPASSWORD=CANARY,
+                           CLICKHOUSE_PASSWORD=CANARY)
+    texts = []
+
+    def run(*words, expect=0):
+        process = rig.start(*words, "-vv")
+        lines = set()
+        while process.poll() is None:
+            for pid in [process.pid] + children_of(process.pid):
+                try:
+                    with open("/proc/%d/cmdline" % pid, "rb") as f:
+                        lines.add(f.read().decode(errors="replace"))
+                except OSError:
+                    pass
+            time.sleep(0.02)
+            if process.stdout.closed:
+                break
+            if len(lines) > 50:
+                break
+        _, out, err = rig.end(process, expect=expect)
+        texts.extend([(words[0] + " command line", line) for line in lines])
+        texts.append((words[0] + " stdout", out))
+        texts.append((words[0] + " stderr", err))
+
+    url = "postgres://me:%s@127.0.0.1:9/x" % CANARY
+    run("freeze", "--freeze=" + job.freeze_name, *job.source_words(), expect=None)
+    # The engine of the test has no users, so a password is no matter there.
+    run(*job.upload_words(), "--clickhouse-password-file=" + secret)
+    run(*job.worker_words())
+    run(*job.import_words(), "--clickhouse-password-file=" + secret)
+    run("config", "print", "worker")
+    run("config", "print", "worker", "--json")
+    for words in (["list-jobs", "--state-url=" + url, "--allow-password-on-command-line"],
+                  ["list-jobs", "--state-url=" + url], ["freeze", "--clickhouse-password=" + CANARY, "--freeze=a", "--database=b", "--table=c"]):
+        # Their own argument is on the command line; whatever the program prints must not hold it.
+        _, out, err = rig.run(*words, expect={2, 7})
+        texts.append(("%s stdout" % words[0], out))
+        texts.append(("%s stderr" % words[0], err))
+    check("PF1014" in texts[-1][1] and "PF1014" in texts[-3][1], "a secret on the command line was accepted")
+    rig.environment["PARTFORGE_STATE_URL"] = url
+    run("list-jobs", expect=7)
+    run("config", "print", "list-jobs")
+    check("postgres://me:***@" in texts[-2][1], "config print hides more than the password: %s" % texts[-2][1])
+    del rig.environment["PARTFORGE_STATE_URL"]
+    for key in place.keys("partforge"):
+        texts.append(("object " + key, place.read(key).decode(errors="replace")))
+    for name in os.listdir(place.folder):
+        path = os.path.join(place.folder, name)
+        if os.path.isfile(path):
+            with open(path, "rb") as f:
+                texts.append(("state " + name, f.read().decode(errors="replace")))
+    for where, text in texts:
+        check(CANARY not in text, "the canary is in %s: …%s…" % (where, text[max(0, text.find(CANARY) - 80):][:200]))
+    # A process title that held one is rewritten at once.
+    sleeper = rig.start("worker", "--state-url=sqlite:" + os.path.join(place.folder, "canary.db"), "--metrics-addr=", *rig.store, *rig.scratch,
+                        "--s3-endpoint=http://u:%s@127.0.0.1:9" % CANARY, "--allow-password-on-command-line")
+    try:
+        def hidden():
+            with open("/proc/%d/cmdline" % sleeper.pid, "rb") as f:
+                return CANARY.encode() not in f.read()
+        eventually(hidden, "the command line is rewritten", 10)
+    finally:
+        sleeper.send_signal(signal.SIGTERM)
+        rig.end(sleeper, expect=None)
+
+
+# check: UX-11
+def test_hostile_names(folder, server, place):
+    rig = Rig(folder, server, place, "hostile_names")
+    job = plain(rig, "hostile", rows=10, parts=1)
+    job.freeze()
+    for name in ("../evil", "a/b", "", "x" * 300, "a\nb", "a b", "é"):
+        _, _, err = rig.run(*[w for w in job.upload_words() if not w.startswith("--job-id")], "--job-id=" + name, "--dry-run", expect={0, 2})
+        check(name == "" or "PF1005" in err, "job id %r: %s" % (name, err))
+    for name in ("../shadow", "/etc", "a/../../b"):
+        rig.refused(8006, 3, *[w for w in job.upload_words() if not w.startswith("--freeze")], "--freeze=" + name)
+    for prefix in ("../up", "a//b", "a/../b", "a\\b"):
+        _, _, err = rig.run(*job.upload_words(), "--prefix=" + prefix, expect=None)
+        check("error[PF" in err, "prefix %r was taken: %s" % (prefix, err))
+    check(not place.keys("partforge/jobs/" + job.id), "objects of a refused upload")
+    rig.run("migrate", *rig.state)
+    for name in ("\x1b[2J", "' OR 1=1 --", "%s%n", "a" * 5000):
+        _, _, err = rig.run("job-status", "--job-id=" + name, *rig.state, expect=1)
+        check("PF2130" in err and "\x1b" not in err, "%r: %s" % (name, err))
+
+
+# check: UX-8
+def test_demo(folder, server, place):
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(DEPS, "data", "flights-2013.parquet")) and "share" not in BINARY:
+        raise rig_module.Skipped("scripts/setup has not fetched the demo data")
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": folder, "LC_ALL": "C.UTF-8", "PARTFORGE_DEPS_PREFIX": DEPS, "HOME": folder}
+    started = time.monotonic()
+    done = subprocess.run([BINARY, "demo"], capture_output=True, text=True, env=environment, timeout=300)
+    took = time.monotonic() - started
+    check(done.returncode == 0, "the demo ended with %d: %s" % (done.returncode, done.stderr))
+    check(done.stdout.count("✓") == 3 and "✗" not in done.stdout, "ticks: %s" % done.stdout)
+    check("336 776 = 336 776 ✓" in done.stdout and len(done.stdout.splitlines()) <= 25, done.stdout)
+    check(all(line.isascii() or "✓" in line or "→" in line or "…" in line or "·" in line or "─" in line for line in done.stdout.splitlines()), done.stdout)
+    if "build/release" in BINARY:
+        check(took < 60, "the demo took %.0f s" % took)
+    left = [os.path.join(p, n) for p, d, f in os.walk(folder) for n in f]
+    check(not left, "left behind: %s" % left)
+    # Killed itself: its children end, and gc --delete takes the rest away.
+    demo = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    eventually(lambda: [1 for p, d, f in os.walk(folder) if "state.db" in f], "the demo has a state store")
+    children = children_of(demo.pid)
+    check(children, "the demo has no children")
+    demo.kill()
+    demo.wait()
+    eventually(lambda: not [pid for pid in children if os.path.exists("/proc/%d" % pid) and not zombie(pid)], "the demo's children end", 30)
+    check([1 for p, d, f in os.walk(folder) if f], "a killed demo left nothing to test gc with")
+    subprocess.run([BINARY, "gc", "--delete", "--state-url=sqlite:" + os.path.join(folder, "none.db")], env=environment, capture_output=True)
+    subprocess.run([BINARY, "migrate", "--state-url=sqlite:" + os.path.join(folder, "gc.db")], env=environment, check=True, capture_output=True)
+    done = subprocess.run([BINARY, "gc", "--delete", "--state-url=sqlite:" + os.path.join(folder, "gc.db")], env=environment, capture_output=True, text=True)
+    check(done.returncode == 0, done.stderr)
+    left = [os.path.join(p, n) for p, d, f in os.walk(folder) for n in f if not n.startswith("gc.db")]
+    check(not left, "gc left: %s" % left[:10])
+
+
+def zombie(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_broken_pipe(folder, server, place):
+    done = subprocess.run(["bash", "-c", "'%s' explain | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}" % BINARY], capture_output=True, text=True)
+    check(done.stdout.strip() in ("0", "141") and done.stderr == "", "a broken pipe: %s %s" % (done.stdout, done.stderr))
+
+
+def test_metrics_and_health(folder, server, place):
+    import urllib.request
+    rig = Rig(folder, server, place, "metrics")
+    rig.run("migrate", *rig.state)
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    worker = rig.start("worker", "--metrics-addr=127.0.0.1:%d" % port, *rig.state, *rig.store, *rig.scratch)
+    try:
+        def get(path):
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path), timeout=5) as reply:
+                    return reply.read().decode()
+            except OSError:
+                return None
+        eventually(lambda: get("/livez"), "the worker answers")
+        page = get("/metrics")
+        check("partforge_build_info{" in page and "# TYPE" in page, page)
+        check(get("/readyz").startswith("ok"), "not ready")
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        rig.end(worker)
+
+
+ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_every_document_parses, test_every_exit,
+       test_no_secret_is_shown, test_hostile_names, test_broken_pipe, test_metrics_and_health, test_demo]
+
+if __name__ == "__main__":
+    rig_module.main("surface", ALL, LocalPlace)
