@@ -122,7 +122,7 @@ Status FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, engine, table));
   for (const TableDisk& disk : location.disks) {
     std::error_code error;
-    const std::filesystem::path shadow = disk.path / "shadow" / name;
+    const std::filesystem::path shadow = ShadowFolder(disk, name);
     if (!std::filesystem::exists(shadow, error)) continue;
     return Status(Code::kRefused, fmt::format("disk {} has it already", disk.name))
         .Explain(2127, shadow.string(),
