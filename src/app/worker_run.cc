@@ -32,7 +32,7 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                            .committer = nullptr,
                            .batch_executor = nullptr,
                            .grouping = CommitGrouping::kTask}));
-  run.options.work_dir = WorkDir(input);
+  PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   const std::filesystem::path work_dir = run.options.work_dir;
   const double free_min = settings.free_space_fraction_min;
