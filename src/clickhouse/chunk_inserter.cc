@@ -90,9 +90,9 @@ Result<InsertOutcome> ChunkInserter::Run(const Context& ctx) {
   outcome_.state = request_.plan.state;
   PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
   if (is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
-  for (size_t i = 0; i < request_.plan.ranges.size(); ++i) {
-    outcome_.chunks.push_back(ChunkOutcome{
-        .range = request_.plan.ranges[i], .attempts = 0, .read_rows = 0, .written_rows = 0});
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    outcome_.chunks.push_back(
+        ChunkOutcome{.range = ranges_[i], .attempts = 0, .read_rows = 0, .written_rows = 0});
     PF_TRY(RunChunk(ctx, i));
   }
   if (is_chunked()) PF_TRY(FinishExchange(ctx));
@@ -164,7 +164,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
           "correct the INSERT SELECT in a new job; the uploaded parts can be reused with "
           "--copy-parts-from-job");
     }
-    PF_TRY(ShrinkAfter(ctx, failure, failures));
+    PF_TRY(ShrinkAfter(ctx, index, failure, failures));
     PF_TRY(tables_.TruncateStaging(ctx));
     ctx.metrics.Add("partforge_insert_retries_total", {{"reason", "resource"}});
     ctx.clock.SleepMs(LadderPauseMs(++resource_failures_), ctx.stop);
@@ -187,12 +187,12 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::ResumeAfterDeath(const Context& 
       {{"query", request_.query_id_prefix}, {"chunk", index}, {"error", failure.message()}});
   PF_ASSIGN(const ChunkStep step, Recover(ctx, reached));
   // Most likely it needed more memory than there is.
-  if (reached == ChunkStep::kStarted) PF_TRY(ShrinkAfter(ctx, failure, failures));
+  if (reached == ChunkStep::kStarted) PF_TRY(ShrinkAfter(ctx, index, failure, failures));
   return step;
 }
 
 Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index, int64_t attempt) {
-  const RowRange range = request_.plan.ranges[index];
+  const RowRange range = ranges_[index];
   PF_ASSIGN(Engine* const local, engine(ctx));
   QueryOptions options;
   options.query_id = fmt::format("{}-c{}-a{}", request_.query_id_prefix, index, attempt);
@@ -202,7 +202,7 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
     options.settings["additional_table_filters"] =
         ChunkFilter(tables_.source().database, tables_.source().table, range);
   }
-  const int64_t total_rows = request_.plan.ranges.back().end;
+  const int64_t total_rows = ranges_.back().end;
   int64_t read_before = 0, written_before = 0;
   for (const ChunkOutcome& done : outcome_.chunks) {
     read_before += done.read_rows;
@@ -231,21 +231,36 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
 // The range counts whole, whatever the engine's estimate said, also one without rows.
 void ChunkInserter::ReportDone(const Context& ctx, size_t index) const {
   if (!request_.report) return;
-  const int64_t total_rows = request_.plan.ranges.back().end;
+  const int64_t total_rows = ranges_.back().end;
   int64_t read_rows = 0, written_rows = 0;
   for (const ChunkOutcome& done : outcome_.chunks) {
     read_rows += done.read_rows;
     written_rows += done.written_rows;
   }
-  const double fraction = total_rows == 0
-                              ? 1.0
-                              : static_cast<double>(request_.plan.ranges[index].end) /
-                                    static_cast<double>(total_rows);
+  const double fraction =
+      total_rows == 0 ? 1.0
+                      : static_cast<double>(ranges_[index].end) / static_cast<double>(total_rows);
   Ignore(ctx, request_.report(ctx, fraction, read_rows, written_rows),
          "progress never fails an insert");
 }
 
-Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures) {
+Result<bool> ChunkInserter::SplitRemaining(const Context& ctx, size_t index) {
+  if (!request_.may_split || has_split_ || ranges_[index].row_count() < 2) return false;
+  std::vector<RowRange> ranges(ranges_.begin(),
+                               ranges_.begin() + static_cast<std::ptrdiff_t>(index));
+  for (size_t i = index; i < ranges_.size(); ++i) {
+    for (const RowRange half : SplitRange(ranges_[i], 2)) ranges.push_back(half);
+  }
+  if (static_cast<int64_t>(ranges.size()) > kChunksMaxWhenShrinking) return false;
+  if (!is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
+  has_split_ = true;
+  ranges_ = std::move(ranges);
+  outcome_.chunks[index].range = ranges_[index];
+  return true;
+}
+
+Status ChunkInserter::ShrinkAfter(const Context& ctx, size_t index, const Status& failure,
+                                  int64_t failures) {
   if (engine_block_rows_ == 0) {
     PF_ASSIGN(Engine* const local, engine(ctx));
     PF_ASSIGN(engine_block_rows_,
@@ -254,6 +269,12 @@ Status ChunkInserter::ShrinkAfter(const Context& ctx, const Status& failure, int
   }
   const auto next = Shrink(outcome_.state, request_.tuning, engine_block_rows_);
   if (!next) {
+    PF_ASSIGN(const bool is_split, SplitRemaining(ctx, index));
+    if (is_split) {
+      ctx.log.Info("insert is retried on half the range",
+                   {{"query", request_.query_id_prefix}, {"chunks", ranges_.size()}});
+      return {};
+    }
     const ResourceRung& rung = outcome_.state.rung;
     return Status(Code::kExhausted,
                   fmt::format("{} attempts, the last with {} threads and blocks of {} rows: {}",

@@ -18,6 +18,7 @@ struct ChunkInsertRequest {
   std::string insert_select;    // the user's statement, verbatim
   std::string current_database;
   InsertPlan plan;
+  bool may_split = false;  // the SELECT is right on any range: the last resort of the ladder
   Tuning tuning;
   int slot = 0;
   std::filesystem::path engine_path;
@@ -51,7 +52,10 @@ struct InsertOutcome {
 class ChunkInserter {
  public:
   ChunkInserter(SlotEngines& engines, LocalTables& tables, ChunkInsertRequest request)
-      : engines_(engines), tables_(tables), request_(std::move(request)) {}
+      : engines_(engines),
+        tables_(tables),
+        request_(std::move(request)),
+        ranges_(request_.plan.ranges) {}
 
   Result<InsertOutcome> Run(const Context& ctx);
 
@@ -61,13 +65,15 @@ class ChunkInserter {
   Status RunChunk(const Context& ctx, size_t index);
   Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
   void ReportDone(const Context& ctx, size_t index) const;
-  Status ShrinkAfter(const Context& ctx, const Status& failure, int64_t failures);
+  Status ShrinkAfter(const Context& ctx, size_t index, const Status& failure, int64_t failures);
+  // Halves every range from `index` on, once (§9.4); false when that cannot be done.
+  Result<bool> SplitRemaining(const Context& ctx, size_t index);
   Result<ChunkStep> ResumeAfterDeath(const Context& ctx, size_t index, ChunkStep reached,
                                      const Status& failure, int64_t failures);
   // Starts the engine again and finds out by counts what the chunk had reached (§9.7).
   Result<ChunkStep> Recover(const Context& ctx, ChunkStep reached);
   Status FinishExchange(const Context& ctx);
-  bool is_chunked() const { return request_.plan.ranges.size() > 1; }
+  bool is_chunked() const { return ranges_.size() > 1; }
   Result<Engine*> engine(const Context& ctx) {
     return engines_.Get(ctx, request_.slot, request_.engine_path);
   }
@@ -75,6 +81,8 @@ class ChunkInserter {
   SlotEngines& engines_;
   LocalTables& tables_;
   const ChunkInsertRequest request_;
+  std::vector<RowRange> ranges_;
+  bool has_split_ = false;
   InsertOutcome outcome_;
   PartitionMap source_parts_;     // as attached; compared after a restart
   PartitionMap completed_parts_;  // Σ of DONE chunks

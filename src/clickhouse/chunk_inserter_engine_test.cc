@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <signal.h>
+
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "clickhouse/chunk_inserter.h"
 #include "clickhouse/ddl.h"
@@ -117,7 +120,76 @@ TEST_F(ChunkInserterTest, OneBlockLeavesOnePartAPartition) {
   EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
 }
 
-TEST_F(ChunkInserterTest, AnEngineKilledInAChunkGoesOnAtThatChunk) {
+// check: PF-20
+TEST_F(ChunkInserterTest, EveryReadOfTheSourceIsRestricted) {
+  const std::string selects[] = {
+      "SELECT day, id, toString(amount) FROM orders UNION ALL SELECT day, id + 1000000, 'twice' "
+      "FROM "
+      "shop.orders WHERE id % 3 = 0",
+      "SELECT o.day, o.id, toString(o.amount) FROM shop.orders AS o WHERE o.id % 7 != 2",
+      "SELECT day, id, toString(amount) FROM shop.amounts",
+      "WITH x AS (SELECT * FROM orders), y AS (SELECT day, id, amount FROM x WHERE amount > 10) "
+      "SELECT "
+      "day, id, toString(amount) FROM y",
+      "SELECT day, id, toString(amount) FROM (SELECT * FROM (SELECT * FROM `shop`.`orders`))",
+      "SELECT day, id, tag FROM orders ARRAY JOIN ['a', toString(amount)] AS tag"};
+  for (const std::string& select : selects) {
+    SCOPED_TRACE(select);
+    Open(kSource, kDestination, kFill);
+    MustRun(*ctx_, *engine_,
+            {"CREATE VIEW shop.amounts AS SELECT * FROM shop.orders WHERE amount % 2 = 0"});
+    const std::string sql = "INSERT INTO shop2.orders_v2 " + select;
+    const auto whole = Insert(sql, ChunkedPlan(1));
+    ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+    const std::string expected = Sum(tables_->destination());
+    EXPECT_TRUE(tables_->TruncateStaging(*ctx_).ok());
+    const auto chunked = Insert(sql, ChunkedPlan(5));
+    ASSERT_TRUE(chunked.ok()) << chunked.status().ToString();
+    EXPECT_EQ(Sum(tables_->destination()), expected);
+    EXPECT_EQ(chunked->written_rows(), whole->written_rows());
+  }
+}
+
+TEST_F(ChunkInserterTest, OddNamesAreRestrictedToo) {
+  Open(
+      "CREATE TABLE `my db.x`.`t'1 \\\\ é.y` (`the ``id` UInt64, b String) ENGINE = MergeTree "
+      "ORDER BY "
+      "`the ``id`",
+      "CREATE TABLE `my db.x`.`out \"put\"` (b String, `i.d` UInt64) ENGINE = MergeTree ORDER BY "
+      "`i.d`",
+      "SELECT number, toString(number) FROM numbers(25003)");
+  const auto outcome =
+      Insert("INSERT INTO `my db.x`.`out \"put\"` SELECT b, `the ``id` FROM `t'1 \\\\ é.y`;\n",
+             ChunkedPlan(3));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+  EXPECT_EQ(Ask(*ctx_, *engine_, "SELECT count(), uniqExact(`i.d`) FROM `my db.x`.`out \"put\"`"),
+            "25003\t25003");
+}
+
+TEST_F(ChunkInserterTest, ContentIsComparedAfterTheInsertsOwnConversions) {
+  Open("CREATE TABLE default.src (id UInt64, v Int32) ENGINE = MergeTree ORDER BY id",
+       "CREATE TABLE default.dst (id String, v Nullable(Float64), d String DEFAULT 'x', m UInt64 "
+       "MATERIALIZED length(id)) ENGINE = MergeTree ORDER BY id",
+       "SELECT number, number FROM numbers(25003)");
+  const auto outcome =
+      Insert("INSERT INTO dst (v, id) SELECT if(v % 5 = 0, NULL, v), id FROM src", ChunkedPlan(2));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+  ContentQuestion question{.select = "SELECT if(v % 5 = 0, NULL, v), id FROM src",
+                           .current_database = "default",
+                           .insert_columns = {"v", "id"},
+                           .memory_bytes_max = 0};
+  const Status equal = CheckContent(*ctx_, *engine_, *tables_, question);
+  EXPECT_TRUE(equal.ok()) << equal.ToString();
+  question.select = "SELECT if(v % 5 = 0, NULL, v), id + (id = 77) FROM src";
+  EXPECT_EQ(CheckContent(*ctx_, *engine_, *tables_, question).code(), Code::kCorruption);
+  question.select = "SELECT if(v % 5 = 0, NULL, v), id FROM src WHERE id != 77";
+  EXPECT_EQ(CheckContent(*ctx_, *engine_, *tables_, question).code(), Code::kCorruption);
+  // Other values each time: only counts can be compared.
+  question.select = "SELECT rand(), id FROM src";
+  EXPECT_TRUE(CheckContent(*ctx_, *engine_, *tables_, question).ok());
+}
+
+TEST_F(ChunkInserterTest, AnEngineKilledAfterAnInsertGoesOnAtThatChunk) {
   Open(kSource, kDestination, kFill);
   faults_.Set("clickhouse.chunk_inserted", [&](int64_t hit) {
     if (hit == 3) slots_.Kill(0);
@@ -127,7 +199,88 @@ TEST_F(ChunkInserterTest, AnEngineKilledInAChunkGoesOnAtThatChunk) {
   ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
   EXPECT_EQ(outcome->engine_restarts, 1);
   EXPECT_EQ(slots_.starts(), 2);
+  EXPECT_EQ(outcome->attempts(), 5);
   EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
+}
+
+TEST_F(ChunkInserterTest, AnEngineKilledBetweenMovesMovesTheRest) {
+  Open(kSource, kDestination, kFill);
+  faults_.Set("clickhouse.partition_moved", [&](int64_t hit) {
+    if (hit == 4) slots_.Kill(0);
+    return Status();
+  });
+  const auto outcome = Insert(kInsert, ChunkedPlan(5));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+  EXPECT_EQ(outcome->engine_restarts, 1);
+  EXPECT_EQ(outcome->attempts(), 5);
+  EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
+}
+
+TEST_F(ChunkInserterTest, AnEngineKilledInTheExchangeFindsOutByUuid) {
+  Open(kSource, kDestination, kFill);
+  faults_.Set("clickhouse.tables_exchanged", [&](int64_t hit) {
+    if (hit == 1) slots_.Kill(0);
+    return Status();
+  });
+  const auto outcome = Insert(kInsert, ChunkedPlan(3));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+  EXPECT_EQ(outcome->engine_restarts, 1);
+  EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
+}
+
+TEST_F(ChunkInserterTest, TheThirdDeathIsPoison) {
+  Open(kSource, kDestination, kFill);
+  faults_.Set("clickhouse.chunk_inserted", [&](int64_t) {
+    slots_.Kill(0);
+    return Status();
+  });
+  const auto outcome = Insert(kInsert, ChunkedPlan(5));
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.status().explanation().pf_number, 2139);
+}
+
+// check: PF-54
+TEST_F(ChunkInserterTest, AnEngineKilledInsideAMoveIsJudgedByCounts) {
+  testing::SeededRandom random(testing::TestSeed());
+  int lost = 0, resumed = 0;
+  for (int64_t call = 1; call <= 9; ++call) {
+    SCOPED_TRACE(call);
+    Open(kSource, kDestination, kFill);
+    // Small blocks: several parts in each of three partitions. A MOVE takes some milliseconds.
+    InsertPlan plan = ChunkedPlan(4);
+    plan.state.block_rows = 1'000;
+    std::jthread killer;
+    bool has_killed = false;
+    const auto kill_soon = [&](int64_t hit) {
+      if (hit != call || has_killed) return Status();
+      has_killed = true;
+      killer = std::jthread([pid = slots_.pid(0), ms = static_cast<int64_t>(random.Next() % 12)] {
+        SystemClock().SleepMs(ms, {});
+        kill(pid, SIGKILL);
+      });
+      return Status();
+    };
+    // Moves 1, 4, 7 … are the first of a chunk, the others follow a moved partition.
+    int64_t moves = 0;
+    faults_.Clear();
+    faults_.Set("clickhouse.chunk_inserted", [&](int64_t) { return kill_soon(++moves); });
+    faults_.Set("clickhouse.partition_moved", [&](int64_t) { return kill_soon(++moves); });
+    auto outcome = Insert(kInsert, plan);
+    EXPECT_TRUE(has_killed);
+    if (!outcome.ok()) {
+      ++lost;
+      EXPECT_EQ(outcome.status().code(), Code::kUnavailable) << outcome.status().ToString();
+      faults_.Clear();
+      Open(kSource, kDestination, kFill);
+      outcome = Insert(kInsert, plan);
+      ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+    } else {
+      resumed += outcome->engine_restarts > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
+  }
+  std::printf("attempts resumed: %d, lost: %d\n", resumed, lost);
+  EXPECT_GT(lost + resumed, 0);
 }
 
 }  // namespace

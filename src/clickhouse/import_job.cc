@@ -258,12 +258,16 @@ Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpe
   PF_ASSIGN(const std::vector<std::string> written_ttl, FormattedTtl(ctx, engine, written));
   PF_ASSIGN(const std::vector<std::string> present_ttl, FormattedTtl(ctx, engine, present));
   if (written_ttl == present_ttl) return {};
+  // One entry a place that may have a TTL; blank = none there.
   const auto text = [](const std::vector<std::string>& all) {
-    return all.empty() ? std::string("none") : fmt::format("{}", fmt::join(all, "; "));
+    std::string joined;
+    for (const std::string& one : all) {
+      if (!one.empty()) joined += (joined.empty() ? "" : "; ") + one;
+    }
+    return joined.empty() ? std::string("none") : joined;
   };
-  const bool has_bounds = !written_ttl.empty();
-  if (!has_bounds)
-    return {};  // a part without ttl.txt is safe: the target computes it in its own merges
+  // A part without ttl.txt is safe: the target computes it in its own merges.
+  if (text(written_ttl) == "none") return {};
   return Status(Code::kRefused, fmt::format("parts were written under TTL {}, the table has {}",
                                             text(written_ttl), text(present_ttl)))
       .Explain(2111, target.table.ToString(),

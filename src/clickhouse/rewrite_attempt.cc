@@ -217,6 +217,7 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .insert_select = job_.insert_select,
       .current_database = job_.source_database,
       .plan = plan_,
+      .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0,
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = scope_.slot_path(),
@@ -289,7 +290,9 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                                      .engine = destination_ddl_.table.engine,
                                      .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
                            part_.part_name));
-  if (plan_.ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, plan_.ranges, visible_rows_));
+  std::vector<RowRange> ranges;  // as inserted: the ladder may have split the planned ones
+  for (const ChunkOutcome& chunk : inserted_.chunks) ranges.push_back(chunk.range);
+  if (ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, ranges, visible_rows_));
   if (settings_.verify != VerifyMode::kContent) return {};
   if (!produced_.empty()) PF_TRY(CheckTable(ctx, *local, tables_->destination()));
   if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)

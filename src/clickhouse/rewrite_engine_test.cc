@@ -8,8 +8,6 @@
 namespace partforge::clickhouse {
 namespace {
 
-
-
 const char kSource[] =
     "CREATE TABLE shop.orders (id UInt64, amount UInt32, event_date Date) ENGINE = MergeTree "
     "PARTITION BY toYYYYMM(event_date) ORDER BY id";

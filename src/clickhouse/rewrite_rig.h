@@ -31,6 +31,7 @@ class TestSlots final : public SlotEngines {
 
   // SIGKILL, and waits until the process is gone.
   void Kill(int slot);
+  pid_t pid(int slot) const { return children_.at(slot)->pid(); }
   int64_t starts() const { return starts_; }
 
  private:

@@ -395,6 +395,36 @@ TEST(AvroFile, LyingBlockHeadsAreCorruption) {
   }
 }
 
+// check: DATA-19
+TEST(AvroFile, HeadersAndBombsAboveTheirLimitsAreCorruption) {
+  struct Row {
+    std::string text;
+  };
+  constexpr std::string_view kText =
+      R"({"type":"record","name":"r","fields":[{"name":"text","type":"string"}]})";
+  const auto binding = AvroBinding<Row>().Require<&Row::text>({-1, "text"});
+  const auto write = [&](AvroMetadata metadata, size_t text_bytes) {
+    testing::TestWorld world;
+    std::string bytes;
+    MemorySink sink(bytes);
+    auto writer = AvroRecordWriter<Row>::Open(world.context(),
+                                              {.schema = std::string(kText),
+                                               .metadata = std::move(metadata),
+                                               .codec = BlockCodec::kZstd},
+                                              sink, binding)
+                      .value();
+    EXPECT_TRUE(writer.Append(world.context(), {.text = std::string(text_bytes, 'z')}).ok());
+    EXPECT_TRUE(writer.Flush(world.context()).ok());
+    return bytes;
+  };
+  EXPECT_TRUE(ReadAll(write({}, 500'000), binding).ok());
+  // Eight mebibytes of one letter take less than a thousandth.
+  EXPECT_EQ(ReadAll(write({}, 8 << 20), binding).status().code(), Code::kCorruption);
+  EXPECT_TRUE(ReadAll(write({{"k", std::string(15 << 20, 'm')}}, 1), binding).ok());
+  EXPECT_EQ(ReadAll(write({{"k", std::string(17 << 20, 'm')}}, 1), binding).status().code(),
+            Code::kCorruption);
+}
+
 TEST(AvroFile, CodecsWeDoNotHaveAreRefused) {
   const std::string bytes = RawFile(R"({"type":"record","name":"r","fields":[]})", "", 0);
   std::string changed = bytes;

@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "data/batch_sink.h"
 #include "data/parquet_footer.h"
+#include "data/parquet_metrics.h"
 #include "data/parquet_schema.h"
 #include "store/object_store.h"
 
@@ -28,9 +29,6 @@ struct EncodedChunk {
   // NaNs among the values, where somebody counted them.
   std::optional<int64_t> nan_count = std::nullopt;
 };
-
-// NaNs by row group and column, where somebody counted them.
-using NanCounts = std::vector<std::vector<std::optional<int64_t>>>;
 
 struct AssemblerOptions {
   std::vector<std::pair<std::string, std::string>> key_values = {};
@@ -112,12 +110,5 @@ class ParquetAssembler {
   int64_t late_bytes_ = 0;
   NanCounts nan_counts_;
 };
-
-// Metrics of a file or of chosen row groups, out of the footer alone (counts and bounds as the
-// writer left them) and the NaN counts given (may be null). Requires a footer that CheckFooter
-// accepted. Bounds are left out where their order is not the one the format defines, and absent in
-// one row group means absent in the result.
-Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int> row_groups,
-                                    const NanCounts* nan_counts, std::string_view file_name);
 
 }  // namespace partforge::data

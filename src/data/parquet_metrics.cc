@@ -1,6 +1,6 @@
-#include <fmt/format.h>
+#include "data/parquet_metrics.h"
 
-#include "data/parquet_assembler.h"
+#include <fmt/format.h>
 
 namespace partforge::data {
 namespace {
@@ -59,6 +59,8 @@ ColumnMetrics EmptyMetrics(const LeafColumn& column) {
   return metrics;
 }
 
+}  // namespace
+
 Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue& chunk,
                                      bool has_column_orders, std::string_view file_name) {
   PF_ASSIGN(const ChunkView view, ViewChunk(chunk, file_name));
@@ -81,8 +83,6 @@ Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue
                                      statistics::kIsMaxValueExact, statistics::kMax));
   return metrics;
 }
-
-}  // namespace
 
 Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int> row_groups,
                                     const NanCounts* nan_counts, std::string_view file_name) {

@@ -14,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "data/field_rows.h"
+#include "data/page_rows.h"
 #include "data/parquet_footer.h"
+#include "data/parquet_pruning.h"
 
 namespace partforge::data {
 namespace {
@@ -84,6 +87,35 @@ arrow::TimeUnit::type Int96Unit(const arrow::Schema* wanted) {
   return arrow::TimeUnit::MICRO;
 }
 
+// Pages are picked when at least this share of a row group's rows is left out.
+constexpr double kPageShare = 0.25;
+
+// A field read whole, of which only chosen rows are handed out.
+class WholeField final : public FieldCursor {
+ public:
+  WholeField(std::shared_ptr<arrow::RecordBatchReader> batches, int64_t row_count,
+             ArrowMemory& memory)
+      : batches_(std::move(batches)),
+        memory_(memory),
+        rows_({{.begin = 0, .end = static_cast<uint64_t>(row_count)}},
+              [this]() { return NextArray(); }) {}
+  Result<std::shared_ptr<arrow::Array>> Take(int64_t begin, int64_t count) override {
+    return rows_.Take(begin, count, memory_);
+  }
+
+ private:
+  Result<std::shared_ptr<arrow::Array>> NextArray() {
+    return CatchParquet([&]() -> Result<std::shared_ptr<arrow::Array>> {
+      std::shared_ptr<arrow::RecordBatch> batch;
+      PF_ARROW_TRY(batches_->ReadNext(&batch));
+      return batch == nullptr ? nullptr : batch->column(0);
+    });
+  }
+  const std::shared_ptr<arrow::RecordBatchReader> batches_;
+  ArrowMemory& memory_;
+  FieldRows rows_;
+};
+
 // A row group to be read.
 struct GroupPlan {
   int index = 0;
@@ -112,6 +144,8 @@ class Source final : public ParquetSource {
     std::shared_ptr<arrow::Schema> schema;
     PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
     PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
+    PF_ASSIGN(pruner_, ParquetPruner::Make(footer_, output_->mapping(), spec_.ranges, file_name_));
+    SplitFields(*schema);
     return PlanGroups();
   }
 
@@ -130,6 +164,7 @@ class Source final : public ParquetSource {
       if (!group_) {
         if (next_group_ == groups_.size()) return std::shared_ptr<arrow::RecordBatch>();
         PF_TRY(OpenGroup(ctx));
+        continue;
       }
       Status status = DecodeNext();
       if (!status.ok()) {
@@ -174,10 +209,45 @@ class Source final : public ParquetSource {
     return footer_.row_group(index).Find(parquet_field::row_group::kNumRows)->AsInt();
   }
 
+  // The leaves to read, by top-level field.
+  void SplitFields(const arrow::Schema& schema) {
+    int begin = 0;
+    for (const auto& field : schema.fields()) {
+      const int end = begin + LeafCount(*field);
+      std::vector<int> leaves;
+      for (const int leaf : output_->leaves()) {
+        if (leaf >= begin && leaf < end) leaves.push_back(leaf);
+      }
+      if (!leaves.empty()) fields_.push_back(std::move(leaves));
+      begin = end;
+    }
+  }
+
+  // Opens the next row group, or passes over it: group_ is empty then.
   Status OpenGroup(const Context& ctx) {
     group_ = std::move(groups_[next_group_++]);
-    ++counts_.row_groups_read;
     decoded_rows_ = 0;
+    is_selective_ = false;
+    if (pruner_->has_ranges()) {
+      PF_ASSIGN(const bool may_match, pruner_->MayMatch(ctx, object_, group_->index));
+      if (may_match) {
+        PF_ASSIGN(selected_, pruner_->RowsToRead(ctx, object_, group_->index));
+      }
+      if (!may_match || selected_.empty()) {
+        ++counts_.row_groups_pruned;
+        group_.reset();
+        return {};
+      }
+      int64_t rows = 0;
+      for (const RowRun& run : selected_) rows += static_cast<int64_t>(run.size());
+      const int64_t left_out = group_->row_count - rows;
+      if (static_cast<double>(left_out) >= kPageShare * static_cast<double>(group_->row_count)) {
+        ++counts_.row_groups_read;
+        counts_.rows_pruned_in_pages += left_out;
+        return OpenPagesOfGroup(ctx);
+      }
+    }
+    ++counts_.row_groups_read;
     if (output_->leaves().empty()) return {};
     if (next_group_ == 1) object_.Fetch(ctx, group_->ranges);
     if (next_group_ < groups_.size()) object_.Fetch(ctx, groups_[next_group_].ranges);
@@ -188,7 +258,94 @@ class Source final : public ParquetSource {
     });
   }
 
+  Status OpenPagesOfGroup(const Context& ctx) {
+    const auto in_group = [&](Status status) {
+      return std::move(status).With(
+          fmt::format("read {}, row group {}", file_name_, group_->index));
+    };
+    is_selective_ = true;
+    next_run_ = 0;
+    run_done_ = 0;
+    if (output_->leaves().empty()) return {};
+    reader_->set_batch_size(output_->next_rows());
+    // The schema of exactly the leaves that are read.
+    Status status = CatchParquet([&]() -> Status {
+      PF_ARROW_ASSIGN(const auto all,
+                      reader_->GetRecordBatchReader({group_->index}, output_->leaves()));
+      read_schema_ = all->schema();
+      return {};
+    });
+    if (!status.ok()) return in_group(std::move(status));
+    std::vector<FileRange> wanted;
+    std::vector<bool> by_pages;
+    for (const auto& leaves : fields_) {
+      PF_ASSIGN(const auto ranges, RangesOfField(ctx, leaves));
+      by_pages.push_back(ranges.has_value());
+      if (ranges) wanted.insert(wanted.end(), ranges->begin(), ranges->end());
+    }
+    object_.Fetch(ctx, wanted);
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      status =
+          OpenField(ctx, fields_[i], by_pages[i], read_schema_->field(static_cast<int>(i))->type());
+      if (!status.ok()) return in_group(std::move(status));
+    }
+    return {};
+  }
+
+  Result<std::optional<std::vector<FileRange>>> RangesOfField(const Context& ctx,
+                                                              const std::vector<int>& leaves) {
+    if (leaves.size() != 1) return std::optional<std::vector<FileRange>>();
+    return PageRanges(ctx, object_, footer_, group_->index, leaves[0], selected_, file_name_);
+  }
+
+  Status OpenField(const Context& ctx, const std::vector<int>& leaves, bool by_pages,
+                   const std::shared_ptr<arrow::DataType>& type) {
+    if (by_pages) {
+      PF_ASSIGN(PageSelection pages, SelectPages(ctx, object_, footer_, group_->index, leaves[0],
+                                                 selected_, file_name_));
+      auto cursor = OpenPages(ctx, std::move(pages), type, memory_);
+      if (cursor.ok()) {
+        cursors_.push_back(std::move(cursor).value());
+        return {};
+      }
+      if (cursor.status().code() != Code::kInvalidArgument) return cursor.status();
+    }
+    return CatchParquet([&]() -> Status {
+      PF_ARROW_ASSIGN(auto batches, reader_->GetRecordBatchReader({group_->index}, leaves));
+      cursors_.push_back(
+          std::make_unique<WholeField>(std::move(batches), group_->row_count, memory_));
+      return {};
+    });
+  }
+
+  // The next rows of the selection.
+  Status DecodeSelected() {
+    const RowRun& run = selected_[next_run_];
+    const int64_t begin = static_cast<int64_t>(run.begin) + run_done_;
+    const int64_t limit = output_->leaves().empty() ? spec_.batch_rows_max : output_->next_rows();
+    const int64_t count = std::min(limit, static_cast<int64_t>(run.end) - begin);
+    if (cursors_.empty()) {
+      PF_TRY(output_->PushRows(count, group_->first_row + begin));
+    } else {
+      arrow::ArrayVector columns;
+      for (const auto& cursor : cursors_) {
+        PF_ASSIGN(auto column, cursor->Take(begin, count));
+        columns.push_back(std::move(column));
+      }
+      PF_TRY(output_->Push(*arrow::RecordBatch::Make(read_schema_, count, std::move(columns)),
+                           group_->first_row + begin));
+    }
+    run_done_ += count;
+    if (run_done_ == static_cast<int64_t>(run.size())) {
+      run_done_ = 0;
+      ++next_run_;
+    }
+    if (next_run_ == selected_.size()) CloseGroup();
+    return {};
+  }
+
   Status DecodeNext() {
+    if (is_selective_) return DecodeSelected();
     if (output_->leaves().empty()) {
       const int64_t count = std::min(spec_.batch_rows_max, group_->row_count - decoded_rows_);
       PF_TRY(output_->PushRows(count, group_->first_row + decoded_rows_));
@@ -220,6 +377,9 @@ class Source final : public ParquetSource {
 
   void CloseGroup() {
     batches_.reset();
+    cursors_.clear();
+    read_schema_.reset();
+    selected_.clear();
     int64_t end = 0;
     for (const FileRange& range : group_->ranges) end = std::max(end, range.end());
     object_.DropBefore(end);
@@ -233,11 +393,20 @@ class Source final : public ParquetSource {
   ParquetFooter footer_;
   std::unique_ptr<pq::FileReader> reader_;
   std::optional<ScanOutput> output_;
+  std::optional<ParquetPruner> pruner_;
+  std::vector<std::vector<int>> fields_;
   std::vector<GroupPlan> groups_;
   size_t next_group_ = 0;
   std::optional<GroupPlan> group_;  // being read
   std::shared_ptr<arrow::RecordBatchReader> batches_;
-  int64_t decoded_rows_ = 0;  // of the group
+  int64_t decoded_rows_ = 0;  // of the group, when it is read whole
+  // When only some pages are read: rows, what hands them out, and how far we are.
+  bool is_selective_ = false;
+  std::vector<RowRun> selected_;
+  std::shared_ptr<arrow::Schema> read_schema_;
+  std::vector<std::unique_ptr<FieldCursor>> cursors_;
+  size_t next_run_ = 0;
+  int64_t run_done_ = 0;
   ParquetReadCounts counts_;
 };
 

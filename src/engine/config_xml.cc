@@ -274,7 +274,8 @@ Result<std::string> WriteClickHouseXml(const std::map<std::string, std::string>&
     for (; open.size() + 1 < names.size(); open.push_back(names[open.size()])) {
       xml += fmt::format("<{}>\n", names[open.size()]);
     }
-    xml += fmt::format("<{0} replace=\"replace\">{1}</{0}>\n", names.back(), EscapeConfigXml(value));
+    xml +=
+        fmt::format("<{0} replace=\"replace\">{1}</{0}>\n", names.back(), EscapeConfigXml(value));
   }
   for (; !open.empty(); open.pop_back()) xml += fmt::format("</{}>\n", open.back());
   return xml + "</clickhouse>\n";

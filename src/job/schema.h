@@ -5,15 +5,16 @@
 
 namespace partforge {
 
-// One numbered migration (specs state-schema §1): its number is its place, from 1. Never changed once released.
+// One numbered migration (specs state-schema §1): its number is its place, from 1. Never changed
+// once released.
 struct Migration {
   std::string_view name;
   std::string_view both;      // with the macros of sql_text.h
   std::string_view postgres;  // run after `both`, there only; may be empty
 };
 
-// Tables, columns and their meaning: specs state-schema §2. Eight tables of state, three of bookkeeping.
-// No foreign keys: SqlJobStore::DeleteJob removes what belongs to a job.
+// Tables, columns and their meaning: specs state-schema §2. Eight tables of state, three of
+// bookkeeping. No foreign keys: SqlJobStore::DeleteJob removes what belongs to a job.
 inline constexpr std::string_view kSchemaTables = R"sql(
 CREATE TABLE meta       (k TEXT PRIMARY KEY, v TEXT NOT NULL){strict};
 CREATE TABLE migrations (version {bigint} PRIMARY KEY, name TEXT NOT NULL, applied_at {bigint} NOT NULL){strict};

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "data/avro_batches.h"
 #include "data/avro_file.h"
+#include "data/binary_row.h"
 #include "data/bitmap.h"
 #include "data/block_codec.h"
 #include "data/memory_bytes.h"
@@ -116,8 +117,8 @@ int FuzzAvro(std::span<const std::byte> bytes) {
     const auto has_more = typed->Next(world.context(), record);
     if (!has_more.ok() || !*has_more) break;
   }
-  auto columns = AvroBatchReader::Open(world.context(), source, "fuzz.avro",
-                                       AvroTimestamps::kAvro, *arrow::default_memory_pool());
+  auto columns = AvroBatchReader::Open(world.context(), source, "fuzz.avro", AvroTimestamps::kAvro,
+                                       *arrow::default_memory_pool());
   while (columns.ok()) {
     const auto batch = (*columns)->Next(world.context(), 100, 1 << 16);
     if (!batch.ok() || *batch == nullptr) break;
@@ -244,6 +245,40 @@ int FuzzBlockCodec(std::span<const std::byte> bytes) {
   const BlockLimits limits{.raw_bytes_max = 4 << 20};
   (void)DecompressBlock(codec, bytes.subspan(1), limits, "fuzz", raw).ok();
   PF_CHECK(raw.size() <= size_t{4} << 20, "more plain bytes than the limit");
+  return 0;
+}
+
+int FuzzBinaryRow(std::span<const std::byte> bytes) {
+  using Kind = BinaryRowType::Kind;
+  const auto serialized = ParseSerializedRow(bytes, "fuzz");
+  const std::array types = {BinaryRowType{Kind::kBytes},        BinaryRowType{Kind::kDecimal, 30},
+                            BinaryRowType{Kind::kTimestamp, 6}, BinaryRowType{Kind::kOpaque},
+                            BinaryRowType{Kind::kInt16},        BinaryRowType{Kind::kDecimal, 9}};
+  const auto row = BinaryRow::Parse(serialized.ok() ? serialized->row : bytes, types, "fuzz");
+  if (!row.ok()) return 0;
+  BinaryRowWriter writer(types);
+  for (size_t field = 0; field < types.size(); ++field) {
+    if (row->IsNull(field)) {
+      writer.SetNull();
+      continue;
+    }
+    switch (types[field].kind) {
+      case Kind::kDecimal:
+        writer.SetDecimal(row->Decimal(field));
+        break;
+      case Kind::kTimestamp:
+        writer.SetTimestamp(row->Timestamp(field));
+        break;
+      case Kind::kInt16:
+        writer.SetInt(row->Int(field));
+        break;
+      default:
+        writer.SetBytes(row->Bytes(field));
+        break;
+    }
+  }
+  const std::string again = writer.Finish();
+  PF_CHECK(BinaryRow::Parse(AsBytes(again), types, "again").ok(), "a row that is not read again");
   return 0;
 }
 
