@@ -110,7 +110,9 @@ Status Run(const CommandInput& input) {
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};
   run.options.until = RunUntil::kJobsDone;
+  run.options.crashes_max = input.options.Int("max-crashes");
   PF_ASSIGN(const RunSummary worked, RunWorker(input, *state, stores, run));
+  PF_TRY(input.ctx.CheckStop("rewrite"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
   const JobNumbers numbers = NumbersOf(worked_view);
   input.out.Line(fmt::format(
@@ -169,6 +171,11 @@ Command RewriteCommand() {
                           .type = OptionType::kDuration,
                           .default_text = "60s",
                           .help = "how long a silent worker keeps its part",
+                          .group = "Limits"},
+                         {.name = "max-crashes",
+                          .type = OptionType::kInt,
+                          .default_text = "3",
+                          .help = "kills of this command before a part is taken out of the queue",
                           .group = "Limits"},
                          {.name = "keep-freeze",
                           .type = OptionType::kBool,
