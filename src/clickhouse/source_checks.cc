@@ -13,7 +13,8 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kPollMs = 500;
-constexpr int kUnknownTable = 60, kUnknownDatabase = 81;
+// SHOW CREATE of an absent table answers the last, CANNOT_GET_CREATE_TABLE_QUERY.
+constexpr int kUnknownTable = 60, kUnknownDatabase = 81, kNoCreateQuery = 390;
 
 std::string Sql(const TableName& table) {
   return QuoteTable(table.database, table.table);
@@ -100,7 +101,8 @@ Result<std::string> ReadCreateTable(const Context& ctx, Engine& engine, const Ta
       engine.Query(ctx, fmt::format("SHOW CREATE TABLE {} FORMAT TSVRaw", Sql(table)), {});
   if (!outcome.ok()) {
     const int number = ClickHouseNumber(outcome.status());
-    if (number != kUnknownTable && number != kUnknownDatabase) return std::move(outcome).status();
+    if (number != kUnknownTable && number != kUnknownDatabase && number != kNoCreateQuery)
+      return std::move(outcome).status();
     return Status(Code::kNotFound, outcome.status().message())
         .Explain(2101, table.ToString(), "check --database, --table and --clickhouse-url");
   }
