@@ -160,7 +160,10 @@ Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& 
   PF_TRY(MakeDirectories(scratch->folder_));
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
-  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, scratch->folder_));
+  const bool has_reads = input.options.Has("allow-external-reads");
+  const clickhouse::EngineWish wish(scratch->folder_, "UTC",
+                                    has_reads && input.options.Bool("allow-external-reads"));
+  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, wish));
   return scratch;
 }
 
