@@ -20,6 +20,7 @@
 #include "clickhouse/local_tables.h"
 #include "clickhouse/part_name.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/time_zone.h"
 #include "engine/sql_text.h"
 #include "job/failure.h"
 #include "job/publisher.h"
@@ -348,6 +349,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
 
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                          const ImportTarget& target) {
+  PF_TRY(CheckTimeZone(ctx, engine, job, target.table));
   PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
   PF_ASSIGN(const Fingerprint live, FingerprintOfTable(ctx, engine, target.create_sql));
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
