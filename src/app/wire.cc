@@ -198,7 +198,10 @@ Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& 
   PF_ASSIGN(const std::filesystem::path slot, scratch->folder_->MakeSlot(0));
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
-  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, slot));
+  const bool has_reads = input.options.Has("allow-external-reads");
+  const clickhouse::EngineWish wish(slot, "UTC",
+                                    has_reads && input.options.Bool("allow-external-reads"));
+  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, wish));
   return scratch;
 }
 

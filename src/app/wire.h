@@ -60,6 +60,7 @@ std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, in
 // killed process leaves is swept as the scratch of workers is.
 class ScratchEngine {
  public:
+  // `input.ctx` must outlive the object.
   static Result<std::unique_ptr<ScratchEngine>> Start(const CommandInput& input);
   ~ScratchEngine();
   Engine& engine() { return *engine_; }
