@@ -229,6 +229,7 @@ Status Run(const CommandInput& input) {
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};
   run.options.until = RunUntil::kJobsDone;
+  run.options.crashes_max = input.options.Int("max-crashes");
   PF_ASSIGN(const RunSummary worked, WorkShown(input, *state, stores, run, job_id));
   PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
@@ -302,6 +303,11 @@ Command RewriteCommand() {
                           .type = OptionType::kDuration,
                           .default_text = "60s",
                           .help = "how long a silent worker keeps its part",
+                          .group = "Limits"},
+                         {.name = "max-crashes",
+                          .type = OptionType::kInt,
+                          .default_text = "3",
+                          .help = "kills of this command before a part is taken out of the queue",
                           .group = "Limits"},
                          {.name = "keep-freeze",
                           .type = OptionType::kBool,

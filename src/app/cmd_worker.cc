@@ -62,6 +62,10 @@ Status Run(const CommandInput& input) {
   run.options.only = input.options.List("job-id");
   run.options.until = RunUntil::kStopped;
   if (input.options.Bool("drain")) run.options.until = RunUntil::kJobsDone;
+  if (input.options.Bool("once") && input.options.Bool("drain")) {
+    return Status(Code::kInvalidArgument, "--once ends after one part, --drain after the last")
+        .Explain(1010, "worker", "keep one of --once and --drain");
+  }
   if (input.options.Bool("once")) run.options.until = RunUntil::kOnce;
   if (run.options.until == RunUntil::kJobsDone) {
     if (run.options.only.empty()) {
@@ -71,7 +75,16 @@ Status Run(const CommandInput& input) {
     run.options.poll_ms = std::min<int64_t>(run.options.poll_ms, 500);
     run.options.maintain_interval_ms = 500;
   }
+  PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them must not make a state store
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
+  for (const std::string& job : run.options.only) {
+    const Result<JobView> view = state->View(input.ctx, job);
+    if (view.ok()) continue;
+    // Who waits for work may also wait for its upload.
+    const bool may_come = view.status().code() == Code::kNotFound;
+    if (!may_come || run.options.until != RunUntil::kStopped) return view.status();
+    Ignore(input.ctx, view.status(), "waiting for the job to be made");
+  }
   BucketStores stores(input);
   PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
             MetricsServer::Start(input, run.options.until == RunUntil::kStopped ||

@@ -53,7 +53,7 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                            .committer = nullptr,
                            .batch_executor = nullptr,
                            .grouping = CommitGrouping::kTask}));
-  run.options.work_dir = WorkDir(input);
+  PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   const std::filesystem::path work_dir = run.options.work_dir;
   const double free_min = settings.free_space_fraction_min;
@@ -62,7 +62,10 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
     PF_ASSIGN(const int64_t free_bytes, FreeBytes(work_dir));
     return static_cast<int64_t>(static_cast<double>(free_bytes) * (1.0 - free_min) / 3.0);
   };
-  PF_TRY(MakeDirectories(work_dir));
+  if (Status made = MakeDirectories(work_dir); !made.ok()) {
+    return std::move(made).Explain(1015, work_dir.string(),
+                                   "name a folder of this user on a local disk with --work-dir");
+  }
   PF_ASSIGN(const std::unique_ptr<Worker> worker,
             Worker::Open(input.ctx, state, kinds, run.options));
   // An engine that cannot be started at all would hand back one part after the other.

@@ -461,6 +461,21 @@ TEST_F(Finished, ADamagedProducedPartIsNotPacked) {
   EXPECT_FALSE(fs::exists(Object(TarKey(kPrefix, "202401_1_1_0"))));
 }
 
+TEST_F(Finished, PartsAreListedInTheOrderOfTheirBlocks) {
+  const GoldenPart golden = Golden("wide");
+  parts_.clear();
+  for (const char* name :
+       {"202402_1_1_0", "202401_10_10_0", "202401_2_2_0", "202401_3_9_1", "202401_1_1_0"})
+    parts_.push_back({name, golden.directory()});
+  std::vector<std::string> names;
+  for (const ArtifactPart& part : Pack()) names.push_back(part.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"202401_1_1_0", "202401_2_2_0", "202401_3_9_1",
+                                             "202401_10_10_0", "202402_1_1_0"}));
+  parts_.push_back(parts_.front());
+  EXPECT_EQ(PackParts(world_.context(), *store_, kPrefix, parts_, 1).status().code(),
+            Code::kInvalidArgument);
+}
+
 TEST_F(Finished, MetaComesLastAndIsReadByItsDigest) {
   const Context ctx = world_.context();
   ArtifactMeta meta;
@@ -474,6 +489,28 @@ TEST_F(Finished, MetaComesLastAndIsReadByItsDigest) {
   EXPECT_EQ(other.status().explanation().pf_number, 2133);
   EXPECT_NE(other.status().message().find(reference->sha256), std::string::npos);
   EXPECT_EQ(FetchMeta(ctx, *store_, "p/none", "").status().explanation().pf_number, 2126);
+}
+
+// A second job store with the same job id counts its attempts from 1 too.
+TEST_F(Finished, AnAttemptNeverOverwritesAnother) {
+  const Context ctx = world_.context();
+  ArtifactMeta meta;
+  meta.job_id = "job-1";
+  meta.part_id = "part-1";
+  meta.parts = Pack();
+  const std::string key = "p/jobs/job-1/meta/part-1.3.json";
+  ASSERT_TRUE(UploadMeta(ctx, *store_, key, meta).ok());
+  const std::string tar = TarKey(kPrefix, meta.parts[0].name);
+  const std::string before = ReadObject(ctx, *store_, tar).value();
+  parts_ = {{meta.parts[0].name, CopyOf("mask")}};
+  EXPECT_EQ(PackParts(ctx, *store_, kPrefix, parts_, 1).status().code(), Code::kUnavailable);
+  EXPECT_EQ(ReadObject(ctx, *store_, tar).value(), before);
+
+  EXPECT_TRUE(UploadMeta(ctx, *store_, key, meta).ok());  // a lost reply
+  const std::string text = ReadObject(ctx, *store_, key).value();
+  meta.part_id = "part-2";
+  EXPECT_EQ(UploadMeta(ctx, *store_, key, meta).status().code(), Code::kUnavailable);
+  EXPECT_EQ(ReadObject(ctx, *store_, key).value(), text);
 }
 
 TEST_F(Finished, FaultsStandAfterEachTarAndTheMeta) {

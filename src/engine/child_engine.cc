@@ -52,6 +52,24 @@ std::vector<std::string> CommandLine(const ChildEngineOptions& options) {
   return argv;
 }
 
+// All that an engine takes from our environment: it runs SQL of others, so credentials of the
+// object store and of the state store stay here. The *SAN_OPTIONS are for instrumented builds.
+std::vector<std::string> InheritedNames() {
+  return {"PATH",
+          "HOME",
+          "TMPDIR",
+          "LANG",
+          "LC_*",
+          "LD_LIBRARY_PATH",
+          "JE_MALLOC_CONF",
+          "PARTFORGE_ENGINE_*",
+          "PARTFORGE_DEPS_PREFIX",
+          "ASAN_OPTIONS",
+          "UBSAN_OPTIONS",
+          "TSAN_OPTIONS",
+          "LSAN_OPTIONS"};
+}
+
 // What the child says once it takes statements.
 struct ReadyLine {
   int64_t port = 0;
@@ -181,6 +199,8 @@ Result<std::shared_ptr<ChildEngine::Life>> ChildEngine::Life::Start(
     PF_TRY(WriteServerConfig(command));
     process.argv = ServerCommandLine(command);
   }
+  process.inherits_environment = false;
+  process.inherited_names = InheritedNames();
   process.environment = {{"TZ", options.timezone}, {"PARTFORGE_ENGINE_KEY", key}};
   if (options.uses_huge_pages) process.environment["JE_MALLOC_CONF"] = "thp:always";
   process.stderr_path = options.stderr_path;
