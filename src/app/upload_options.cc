@@ -40,10 +40,6 @@ std::vector<OptionSpec> UploadOptions() {
       {.name = "chunk-unsafe",
        .default_text = "refuse",
        .help = "SQL that is right for whole parts only: refuse, or single = run each part whole"},
-      {.name = "allow-other-tables",
-       .type = OptionType::kBool,
-       .default_text = "false",
-       .help = "the SELECT may read other tables of the local engine"},
       {.name = "allow-external-reads",
        .type = OptionType::kBool,
        .default_text = "false",
@@ -76,7 +72,6 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
         .Explain(1005, "--chunk-unsafe", "give one of the two");
   }
   request.allows_whole_parts_only = chunk_unsafe == "single";
-  request.allows_other_tables = input.options.Bool("allow-other-tables");
   request.allows_external_reads = input.options.Bool("allow-external-reads");
   return request;
 }
