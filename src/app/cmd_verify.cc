@@ -40,14 +40,13 @@ Status Run(const CommandInput& input) {
   request.depth = *depth;
   request.store_of_bucket = stores.function();
   std::unique_ptr<clickhouse::SlotEngines> engines;
-  const std::filesystem::path scratch =
-      WorkDir(input) / ("verify-" + RandomHex(input.ctx.random, 8));
+  std::unique_ptr<RunFolder> scratch;
   if (*depth == clickhouse::VerifyDepth::kEngine || *depth == clickhouse::VerifyDepth::kRows) {
-    PF_TRY(MakeDirectories(scratch));
+    PF_ASSIGN(scratch, OpenRunFolder(input));
     PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
     engines = MakeSlotEngines(std::move(choice), 1);
     request.engines = engines.get();
-    request.scratch = scratch;
+    request.scratch = scratch->path();
   }
   Table table{{{.title = "VERDICT"},
                {.title = "PART_ID"},
@@ -83,7 +82,7 @@ Status Run(const CommandInput& input) {
   const auto verified = clickhouse::VerifyJob(input.ctx, *state, request);
   if (engines != nullptr) {
     engines.reset();
-    Ignore(input.ctx, RemoveTree(scratch), "scratch");
+    Ignore(input.ctx, scratch->Remove(input.ctx), "a later start sweeps it");
   }
   if (!verified.ok()) return verified.status();
   input.out.Text(RenderTable(table, input.out.style()));

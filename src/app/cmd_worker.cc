@@ -41,6 +41,10 @@ Status Run(const CommandInput& input) {
   run.options.only = input.options.List("job-id");
   run.options.until = RunUntil::kStopped;
   if (input.options.Bool("drain")) run.options.until = RunUntil::kJobsDone;
+  if (input.options.Bool("once") && input.options.Bool("drain")) {
+    return Status(Code::kInvalidArgument, "--once ends after one part, --drain after the last")
+        .Explain(1010, "worker", "keep one of --once and --drain");
+  }
   if (input.options.Bool("once")) run.options.until = RunUntil::kOnce;
   if (run.options.until == RunUntil::kJobsDone) {
     if (run.options.only.empty()) {

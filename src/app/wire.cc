@@ -154,20 +154,17 @@ std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, in
 }
 
 Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& input) {
-  auto scratch = std::unique_ptr<ScratchEngine>(new ScratchEngine());
-  PF_TRY(MakeDirectories(WorkDir(input)));
-  scratch->folder_ = WorkDir(input) / ("check-" + RandomHex(input.ctx.random, 8));
-  PF_TRY(MakeDirectories(scratch->folder_));
+  auto scratch = std::unique_ptr<ScratchEngine>(new ScratchEngine(input.ctx));
+  PF_ASSIGN(scratch->folder_, OpenRunFolder(input));
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
-  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, scratch->folder_));
+  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, scratch->folder_->path()));
   return scratch;
 }
 
 ScratchEngine::~ScratchEngine() {
   engines_.reset();
-  std::error_code ignored;  // scratch, and a later start sweeps it
-  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  if (folder_ != nullptr) Ignore(ctx_, folder_->Remove(ctx_), "a later start sweeps it");
 }
 
 std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment) {
@@ -181,6 +178,13 @@ std::filesystem::path DepsFolder(const std::map<std::string, std::string>& envir
     if (std::filesystem::exists(folder / "deps" / "libchdb.so", error)) return folder / "deps";
   }
   return {};
+}
+
+Result<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandInput& input) {
+  Result<std::unique_ptr<RunFolder>> folder = RunFolder::Open(input.ctx, WorkDir(input));
+  if (folder.ok()) return folder;
+  return std::move(folder).status().Explain(
+      1015, WorkDir(input).string(), "name a folder of this user on a local disk with --work-dir");
 }
 
 std::filesystem::path WorkDir(const CommandInput& input) {

@@ -13,6 +13,7 @@
 #include "clickhouse/slot_engines.h"
 #include "engine/engine.h"
 #include "job/job_store.h"
+#include "job/run_folder.h"
 #include "job/state_url.h"
 #include "store/object_store.h"
 
@@ -58,18 +59,23 @@ std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, in
 // An embedded engine on a scratch folder of its own, for checks of SQL; both go with the object.
 class ScratchEngine {
  public:
+  // `input.ctx` must outlive the object.
   static Result<std::unique_ptr<ScratchEngine>> Start(const CommandInput& input);
   ~ScratchEngine();
   Engine& engine() { return *engine_; }
 
  private:
-  ScratchEngine() = default;
-  std::filesystem::path folder_;
+  explicit ScratchEngine(const Context& ctx) : ctx_(ctx) {}
+  const Context& ctx_;
+  std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<clickhouse::SlotEngines> engines_;
   Engine* engine_ = nullptr;
 };
 
 std::filesystem::path WorkDir(const CommandInput& input);
+// A folder below it that the next start or gc removes when this process dies. PF1015 when it cannot
+// be made.
+Result<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandInput& input);
 // What scripts/setup filled, when this program runs from a source tree; empty otherwise.
 std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment);
 

@@ -41,7 +41,10 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
     PF_ASSIGN(const int64_t free_bytes, FreeBytes(work_dir));
     return static_cast<int64_t>(static_cast<double>(free_bytes) * (1.0 - free_min) / 3.0);
   };
-  PF_TRY(MakeDirectories(work_dir));
+  if (Status made = MakeDirectories(work_dir); !made.ok()) {
+    return std::move(made).Explain(1015, work_dir.string(),
+                                   "name a folder of this user on a local disk with --work-dir");
+  }
   PF_ASSIGN(const std::unique_ptr<Worker> worker,
             Worker::Open(input.ctx, state, kinds, run.options));
   Result<RunSummary> summary = worker->Run(input.ctx);

@@ -31,6 +31,8 @@ TEST(Errno, ChoosesTheCodeByWhatTheCallerDoes) {
   EXPECT_EQ(ErrnoStatus(ENOENT, "x").code(), Code::kNotFound);
   EXPECT_EQ(ErrnoStatus(EEXIST, "x").code(), Code::kAlreadyExists);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(), Code::kExhausted);
+  EXPECT_EQ(ErrnoStatus(ENOSPC, "x").explanation().pf_number, 7007);
+  EXPECT_EQ(ErrnoStatus(EACCES, "x").explanation().pf_number, 7015);
   EXPECT_EQ(ErrnoStatus(EDQUOT, "x").code(), Code::kExhausted);
   EXPECT_EQ(ErrnoStatus(EACCES, "x").code(), Code::kRefused);
   EXPECT_EQ(ErrnoStatus(EXDEV, "x").code(), Code::kInvalidArgument);

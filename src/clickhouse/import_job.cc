@@ -11,6 +11,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/failure_class.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/units.h"
@@ -20,6 +21,7 @@
 #include "clickhouse/part_name.h"
 #include "clickhouse/source_checks.h"
 #include "engine/sql_text.h"
+#include "job/failure.h"
 #include "job/publisher.h"
 
 namespace partforge::clickhouse {
@@ -285,6 +287,26 @@ Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
   return {};
 }
 
+// An artifact whose description is damaged or gone can never be decided: the part fails, so that
+// retry-failed makes it again.
+void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskId& id,
+              const Status& why) {
+  const Result<Task> task = state.GetTask(ctx, job, id);
+  if (!task.ok()) {
+    Ignore(ctx, task.status(), "the part stays FINISHED");
+    return;
+  }
+  Settlement settlement;
+  TaskEdit& edit = settlement.edits.emplace_back();
+  edit.id = id;
+  edit.from = TaskState::kFinished;
+  edit.epoch = task->epoch;
+  edit.to = TaskState::kFailed;
+  edit.failure_class = FailureClassName(FailureClass::kData);
+  edit.error = RecordedError(why);
+  Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
+}
+
 // What became of a carried commit, for the summary; a failure that stops the whole command is
 // returned.
 using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
@@ -334,15 +356,16 @@ Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpe
   PF_ASSIGN(const std::vector<std::string> written_ttl, FormattedTtl(ctx, engine, written));
   PF_ASSIGN(const std::vector<std::string> present_ttl, FormattedTtl(ctx, engine, present));
   if (written_ttl == present_ttl) return {};
+  // One entry a place that may have a TTL; blank = none there.
   const auto text = [](const std::vector<std::string>& all) {
-    const std::string joined = fmt::format("{}", fmt::join(all, "; "));
+    std::string joined;
+    for (const std::string& one : all) {
+      if (!one.empty()) joined += (joined.empty() ? "" : "; ") + one;
+    }
     return joined.empty() ? std::string("none") : joined;
   };
-  // The table's own TTL comes first, as an empty text when there is none.
-  const bool has_bounds = std::any_of(written_ttl.begin(), written_ttl.end(),
-                                      [](const std::string& ttl) { return !ttl.empty(); });
-  if (!has_bounds)
-    return {};  // a part without ttl.txt is safe: the target computes it in its own merges
+  // A part without ttl.txt is safe: the target computes it in its own merges.
+  if (text(written_ttl) == "none") return {};
   return Status(Code::kRefused, fmt::format("parts were written under TTL {}, the table has {}",
                                             text(written_ttl), text(present_ttl)))
       .Explain(2111, target.table.ToString(),
@@ -506,6 +529,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         const Code code = proposed.status().code();
         if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
           return proposed.status();
+        if (code == Code::kCorruption || code == Code::kNotFound)
+          FailPart(inner, state, request.job_id, id, proposed.status());
         note(id, proposed.status());
         return {};
       }

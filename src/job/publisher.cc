@@ -38,7 +38,7 @@ bool MayPass(Code code) {
 // FINISHED again.
 Json AbortEvidence(const Status& why) {
   JsonDoc doc = JsonDoc::object();
-  doc["error"] = why.message();
+  doc["error"] = RecordedError(why);
   if (why.code() == Code::kExhausted) return DumpJson(doc);
   const Failure failure = FailureFrom(why);
   doc["failure_class"] = FailureClassName(failure.failure_class);
@@ -351,7 +351,7 @@ Status Publisher::Abort(const Context& ctx, FencedScope& scope, const Status& wh
 
 Status Publisher::Doubt(const Context& ctx, FencedScope& scope, const Status& why) {
   ctx.log.Error("commit in doubt", {{"commit", scope.commit().id}, {"error", why.ToString()}});
-  PF_TRY(store_.Doubt(ctx, scope.commit(), why.message()));
+  PF_TRY(store_.Doubt(ctx, scope.commit(), RecordedError(why)));
   return Status(Code::kUnknownOutcome,
                 fmt::format("commit {} is in doubt: {}", scope.commit().id, why.message()));
 }

@@ -147,7 +147,7 @@ def test_freezes_that_are_refused(folder, server, place):
     err = rig.refused(2119, 3, *job.upload_words(), "--freeze=f_refusals")
     check("are one part" in err, err)
     # A mutation that never ends, because merges are stopped.
-    server.sql("ALTER TABLE %s DELETE WHERE id = 1" % job.source)
+    server.sql("ALTER TABLE %s DELETE WHERE id = 1" % job.source, mutations_sync=0, alter_sync=0)
     rig.refused(2108, 3, "freeze", "--freeze=y", *job.source_words())
     rig.refused(2108, 3, *job.upload_words())
     server.sql("KILL MUTATION WHERE database = '%s'" % job.database)
@@ -210,6 +210,12 @@ def test_full_work_disk(folder, server, place):
         rig.end(worker)
         counts = big.summary()["counts"]
         check(counts["READY"] == 1 and counts["FINISHED"] == 1 and counts["FAILED"] == 0, "counts: %s" % counts)
+        # The object store on a full disk.
+        os.makedirs(os.path.join(disk, "objects", "forge"))
+        other = Job(rig, "full2", "id UInt64, v String", "(id UInt64, v String) ENGINE = MergeTree ORDER BY id")
+        other.tables("SELECT number, randomPrintableASCII(1000) FROM numbers(60000)")
+        other.freeze()
+        rig.refused(7007, 1, *other.upload_words(), "--s3-endpoint=file://" + os.path.join(disk, "objects"))
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
     big.work()
