@@ -1,11 +1,13 @@
 #include "clickhouse/piece_evidence.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
@@ -41,6 +43,10 @@ bool HasOurFiles(const std::filesystem::path& directory, const Piece& piece) {
   return text.ok() && Sha256Hex(*text) == piece.files_hash;
 }
 
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
 using IsCandidate = bool (*)(std::string_view name);
 bool IsSetAside(std::string_view name) {
   return std::any_of(kAsidePrefixes.begin(), kAsidePrefixes.end(),
@@ -66,6 +72,37 @@ Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& f
       return std::optional<std::string>(name);
   }
   return std::optional<std::string>();
+}
+
+// The same, but only where the folder's own list tells the inode number: one read of the list, no
+// look at each of thousands of parts. File systems may tell other numbers there than stat
+// (overlay), so absence proves nothing.
+Result<std::optional<std::string>> FindByListedInode(const std::filesystem::path& folder,
+                                                     const Piece& piece, IsCandidate is_candidate) {
+  const std::unique_ptr<DIR, CloseDirectory> list(opendir(folder.c_str()));
+  if (list == nullptr) return ErrnoStatus(errno, "list " + folder.string());
+  while (const dirent* const entry = readdir(list.get())) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_ino != piece.ino || name == "." || name == ".." || !is_candidate(name)) continue;
+    if (IsOurs(folder / name, piece) && HasOurFiles(folder / name, piece))
+      return std::optional<std::string>(name);
+  }
+  return std::optional<std::string>();
+}
+
+// In the table's folder; whether the engine knows it there is for the engine to say.
+Result<PieceSeen> InTable(const Context& ctx, Engine& engine, const ImportTarget& target,
+                          const std::string& name) {
+  PF_ASSIGN(
+      const int64_t listed,
+      QueryInt(
+          ctx, engine,
+          fmt::format(
+              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
+              QuoteString(target.table.database), QuoteString(target.table.table),
+              QuoteString(name)),
+          {}));
+  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, name};
 }
 
 }  // namespace
@@ -128,6 +165,10 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
                  "somebody put another directory under that name; move it away and run the import "
                  "again");
   }
+  // Attached is how most looks end.
+  PF_ASSIGN(const std::optional<std::string> listed,
+            FindByListedInode(target.data_path, piece, &IsOfTable));
+  if (listed) return InTable(ctx, engine, target, *listed);
   PF_ASSIGN(const std::optional<std::string> aside, FindByIdentity(detached, piece, &IsSetAside));
   if (aside) return PieceSeen{PiecePlace::kSetAside, *aside};
   // Under an earlier token: a retract was turned back before or after it trashed this piece, and
@@ -137,17 +178,7 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
   if (earlier) return PieceSeen{PiecePlace::kStaged, *earlier};
   PF_ASSIGN(const std::optional<std::string> inside,
             FindByIdentity(target.data_path, piece, &IsOfTable));
-  if (!inside) return PieceSeen{};
-  PF_ASSIGN(
-      const int64_t listed,
-      QueryInt(
-          ctx, engine,
-          fmt::format(
-              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
-              QuoteString(target.table.database), QuoteString(target.table.table),
-              QuoteString(*inside)),
-          {}));
-  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, *inside};
+  return inside ? InTable(ctx, engine, target, *inside) : PieceSeen{};
 }
 
 Result<PieceSeen> LookUntilStable(const Context& ctx, Engine& engine, const ImportTarget& target,
