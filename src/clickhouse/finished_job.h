@@ -64,6 +64,12 @@ class Finished {
     return RunImport(rig.ctx(), rig.state(), rig.server(), request);
   }
 
+  // Whether everything that was left is published now.
+  bool ImportsWell() {
+    const auto imported = rig.Import();
+    return imported.ok() && StatusOf(*imported).ok();
+  }
+
   void ExpectAllThere() {
     EXPECT_EQ(rig.Sum("shop2.orders_v2"), rig.Sum(kOracle));
     EXPECT_EQ(DetachedNames(), std::set<std::string>());

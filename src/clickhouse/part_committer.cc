@@ -22,6 +22,9 @@ namespace {
 
 constexpr std::string_view kTokenProtocol = "TOKEN";
 constexpr std::string_view kSerialKind = "dir";
+constexpr uint64_t kFirstEpoch = 1;  // of the first fence of a commit
+constexpr std::string_view kNoUuid = "00000000-0000-0000-0000-000000000000";
+constexpr int64_t kReceiptBytesMax = int64_t{1} << 26;
 
 }  // namespace
 
@@ -67,6 +70,39 @@ Result<ArtifactMeta> PartCommitter::ReadMeta(const Context& ctx, const Intent& i
   return FetchMeta(ctx, *store, intent.meta_key, intent.meta_sha256);
 }
 
+// A receipt of another commit for this very table: the rows are there already, decided from another
+// state store (PF2134).
+Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
+                                     const Intent& intent) const {
+  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
+  const Result<std::string> text = ReadObject(ctx, *store, intent.receipt_key, kReceiptBytesMax);
+  if (!text.ok() && text.status().code() == Code::kNotFound) return {};
+  PF_TRY(text);
+  const Result<JsonDoc> doc = ParseJson(*text);
+  const auto field = [&](const char* name) -> std::string {
+    if (!doc.ok() || !doc->is_object()) return {};
+    const auto found = doc->find(name);
+    return found != doc->end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid");
+  if (placed_by.empty() || table_uuid.empty()) {
+    return Status(Code::kRefused, "not a receipt of an import: " + intent.receipt_key)
+        .Explain(2133, intent.receipt_key,
+                 "look whether the artifact's rows are in the table; remove the object if they are "
+                 "not");
+  }
+  // Databases without table uuids know their tables by name only.
+  const bool is_here = table_uuid == target_.table_uuid &&
+                       (table_uuid != kNoUuid || field("table") == target_.table.ToString());
+  if (!is_here || placed_by == commit) return {};
+  return Status(
+             Code::kRefused,
+             fmt::format("commit {} placed it here, this state store does not know it", placed_by))
+      .Explain(2134, intent.receipt_key,
+               "use the state store that knows the import; if the rows were removed from the table "
+               "on purpose, remove the receipt and import again");
+}
+
 Result<Prepared> PartCommitter::Prepare(const Context& ctx, const Commit& proposal) {
   PF_CHECK(proposal.chosen.size() == 1, "an import commits one artifact");
   const Chosen& chosen = proposal.chosen.front();
@@ -81,6 +117,7 @@ Result<Prepared> PartCommitter::Prepare(const Context& ctx, const Commit& propos
                       .meta_sha256 = output.meta_sha256,
                       .receipt_key = receipt_key,
                       .table_uuid = target_.table_uuid};
+  PF_TRY(CheckNoReceipt(ctx, proposal.id, intent));
   PF_ASSIGN(const ArtifactMeta meta, ReadMeta(ctx, intent));
   Prepared prepared;
   prepared.protocol = kTokenProtocol;
@@ -154,12 +191,14 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
 // One intent for all directories of a serial, before the first is made: Clean finds them by it.
 Status PartCommitter::AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                                      CommitScope& scope) {
-  PF_TRY(scope.Intend(ctx, Thing{.id = 0,
-                                 .kind = std::string(kSerialKind),
-                                 .name = fmt::format("{}/{}", fenced.id, serial),
-                                 .uuid = target_.table_uuid,
-                                 .state = "INTENT",
-                                 .shard = 0}));
+  PF_ASSIGN(Thing thing, scope.Intend(ctx, Thing{.id = 0,
+                                                 .kind = std::string(kSerialKind),
+                                                 .name = fmt::format("{}/{}", fenced.id, serial),
+                                                 .uuid = target_.table_uuid,
+                                                 .state = "INTENT",
+                                                 .shard = 0}));
+  const std::lock_guard hold(announced_mutex_);
+  announced_[fenced.id].push_back(std::move(thing));
   return {};
 }
 
@@ -180,10 +219,20 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
   return {};
 }
 
+// What this commit has announced, and possibly things of others. The list of the store is as long
+// as the job, so it is asked only about commits that another holder of the fence has begun.
+Result<std::vector<Thing>> PartCommitter::ThingsOf(const Context& ctx, const Commit& fenced,
+                                                   CommitScope& scope) {
+  if (fenced.epoch != kFirstEpoch) return scope.Things(ctx);
+  const std::lock_guard hold(announced_mutex_);
+  const auto found = announced_.find(fenced.id);
+  return found == announced_.end() ? std::vector<Thing>() : found->second;
+}
+
 // Removes what was staged under any serial of this commit. Nothing of it is bound any more: the
 // commit is PUBLISHED or ABORTED.
 Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_ASSIGN(const std::vector<Thing> things, scope.Things(ctx));  // of all commits of the job
+  PF_ASSIGN(const std::vector<Thing> things, ThingsOf(ctx, fenced, scope));
   const std::string prefix = fenced.id + "/";
   std::vector<Thing> mine;
   std::set<uint64_t> serials;
@@ -222,6 +271,8 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     gone.state = "GONE";
     PF_TRY(scope.SetThing(ctx, thing, gone));
   }
+  const std::lock_guard hold(announced_mutex_);
+  announced_.erase(fenced.id);
   return {};
 }
 

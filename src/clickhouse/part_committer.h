@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/context.h"
 #include "clickhouse/artifact.h"
@@ -20,8 +22,8 @@ struct ImportSettings {
   int files_in_parallel = 4;     // tars of one artifact fetched at once
   int64_t throttle_parts = 150;  // pause while a partition has more active parts; 0 = never
   int64_t old_statement_ms_max = 600'000;  // waiting for statements of older epochs
+  int64_t room_wait_ms_max = 1'800'000;    // so long does a piece wait for throttle_parts
   bool checks_table = false;               // --verify-import=check-table
-  std::string work_dir;  // accepted; the scratch table of check-table is made by the server
 };
 
 // Publishes finished artifacts into a ClickHouse table by the TOKEN protocol (exactly-once §6.1,
@@ -54,17 +56,21 @@ class PartCommitter final : public Committer {
   static Json IntentJson(const Intent& intent);
   static Result<Intent> ReadIntent(const Commit& commit);
   Result<ArtifactMeta> ReadMeta(const Context& ctx, const Intent& intent);
+  Status CheckNoReceipt(const Context& ctx, const CommitId& commit, const Intent& intent) const;
   Status AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                         CommitScope& scope);
+  Result<std::vector<Thing>> ThingsOf(const Context& ctx, const Commit& fenced, CommitScope& scope);
   Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
                     Piece& piece);
-  Status ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece, CommitScope& scope);
+  Status ApplyPiece(const Context& stoppable, const Commit& fenced, Piece piece,
+                    CommitScope& scope);
   Status Place(const Context& ctx, const Piece& piece, const std::string& name);
   Result<bool> AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
                            int64_t number);
   Status RollForward(const Context& ctx, const Commit& fenced, const std::vector<Piece>& pieces,
                      const Piece& attached, CommitScope& scope);
-  Status WaitForRoom(const Context& ctx, const Piece& piece);
+  // kExhausted when the partition has no room for room_wait_ms_max.
+  Status WaitForRoom(const Context& ctx, const Piece& piece, CommitScope& scope);
   // Waits until no statement of this commit runs that was sent under an epoch below `epoch_end`;
   // asks the engine to end them.
   Status WaitForStatements(const Context& ctx, const Commit& fenced, uint64_t epoch_end);
@@ -75,6 +81,8 @@ class PartCommitter final : public Committer {
   Engine& engine_;
   const ImportTarget target_;
   const ImportSettings settings_;
+  std::mutex announced_mutex_;
+  std::map<CommitId, std::vector<Thing>> announced_;  // guarded by announced_mutex_
   std::mutex
       apply_mutex_;  // one attach at a time; held over the whole piece, since that is its purpose
 };

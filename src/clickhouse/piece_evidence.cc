@@ -1,9 +1,11 @@
 #include "clickhouse/piece_evidence.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
@@ -35,6 +37,10 @@ bool HasOurFiles(const std::filesystem::path& directory, const Piece& piece) {
   return text.ok() && Sha256Hex(*text) == piece.files_hash;
 }
 
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
 // The name of the entry of `folder` that is the bound directory, wherever it was moved to.
 Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& folder,
                                                   const Piece& piece) {
@@ -58,6 +64,37 @@ PiecePlace PlaceOfOtherName(std::string_view name) {
   // ignored_, unexpected_, broken_, clone_ and the like by the engine, or whatever an operator
   // chose.
   return PiecePlace::kSetAside;
+}
+
+// The same, but only where the folder's own list tells the inode number: one read of the list, no
+// look at each of thousands of parts. File systems may tell other numbers there than stat
+// (overlay), so absence proves nothing.
+Result<std::optional<std::string>> FindByListedInode(const std::filesystem::path& folder,
+                                                     const Piece& piece) {
+  const std::unique_ptr<DIR, CloseDirectory> list(opendir(folder.c_str()));
+  if (list == nullptr) return ErrnoStatus(errno, "list " + folder.string());
+  while (const dirent* const entry = readdir(list.get())) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_ino != piece.ino || name == "." || name == "..") continue;
+    if (IsOurs(folder / name, piece) && HasOurFiles(folder / name, piece))
+      return std::optional<std::string>(name);
+  }
+  return std::optional<std::string>();
+}
+
+// In the table's folder; whether the engine knows it there is for the engine to say.
+Result<PieceSeen> InTable(const Context& ctx, Engine& engine, const ImportTarget& target,
+                          const std::string& name) {
+  PF_ASSIGN(
+      const int64_t listed,
+      QueryInt(
+          ctx, engine,
+          fmt::format(
+              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
+              QuoteString(target.table.database), QuoteString(target.table.table),
+              QuoteString(name)),
+          {}));
+  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, name};
 }
 
 }  // namespace
@@ -120,20 +157,13 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
                  "somebody put another directory under that name; move it away and run the import "
                  "again");
   }
+  // Attached is how most looks end.
+  PF_ASSIGN(const std::optional<std::string> listed, FindByListedInode(target.data_path, piece));
+  if (listed) return InTable(ctx, engine, target, *listed);
   PF_ASSIGN(const std::optional<std::string> other, FindByIdentity(detached, piece));
   if (other) return PieceSeen{PlaceOfOtherName(*other), *other};
   PF_ASSIGN(const std::optional<std::string> inside, FindByIdentity(target.data_path, piece));
-  if (!inside) return PieceSeen{};
-  PF_ASSIGN(
-      const int64_t listed,
-      QueryInt(
-          ctx, engine,
-          fmt::format(
-              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
-              QuoteString(target.table.database), QuoteString(target.table.table),
-              QuoteString(*inside)),
-          {}));
-  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, *inside};
+  return inside ? InTable(ctx, engine, target, *inside) : PieceSeen{};
 }
 
 Result<PieceSeen> LookUntilStable(const Context& ctx, Engine& engine, const ImportTarget& target,

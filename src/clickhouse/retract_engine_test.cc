@@ -138,7 +138,7 @@ TEST(Retract, APieceThatWasMovedAsideIsFoundByItsIdentity) {
   Finished job(1);
   job.rig.faults().Set("clickhouse.piece_placed",
                        [](int64_t) { return Status(Code::kUnavailable, "died"); });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(job.ImportsWell());
   std::filesystem::rename(job.Only("202401"), job.Detached() / "ignored_202401_1_1_0");
   const auto later = job.ImportLater();
   ASSERT_TRUE(later.ok()) << later.status().ToString();
@@ -161,7 +161,7 @@ TEST(Retract, APieceRefusedAfterAnotherWasAttachedIsInDoubt) {
 
 // check: PF-57
 TEST(Retract, ARefusedSecondPieceIsFoundBeforeTheFirstIsAttached) {
-  Finished job(1);
+  Finished job(2);
   int64_t staged = 0;
   job.rig.faults().Set("clickhouse.piece_staged", [&](int64_t) {
     if (++staged == 2) const BrokenPiece broken(job.Only("pftmp_202402"));
@@ -169,12 +169,14 @@ TEST(Retract, ARefusedSecondPieceIsFoundBeforeTheFirstIsAttached) {
   });
   ImportRequest request = job.rig.MakeImport();
   request.settings.files_in_parallel = 1;
+  request.artifacts_in_parallel = 1;
   const auto imported = RunImport(job.rig.ctx(), job.rig.state(), job.rig.server(), request);
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->failed.size(), 1u);
   EXPECT_EQ(StatusOf(*imported).explanation().pf_number, 2149);  // exit 4
   EXPECT_EQ(job.rig.Count(TaskState::kFailed), 1);
-  EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.orders_v2"), "0");
+  EXPECT_EQ(job.rig.Count(TaskState::kImported), 1);
+  EXPECT_EQ(job.rig.Ask("SELECT count(), uniqExact(id) FROM shop2.orders_v2"), "100\t100");
   EXPECT_EQ(job.DetachedNames(), std::set<std::string>());
 }
 

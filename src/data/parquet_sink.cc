@@ -56,8 +56,10 @@ class Sink final : public ParquetSink {
     PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema_, options_, memory_));
     const ParquetFooter& chosen = options_.schema_of != nullptr ? *options_.schema_of : own;
     const ParquetSchema& target = chosen.tree.Find(file_metadata::kSchema)->items();
+    // Only rows that are encoded must fit: a file whose types we would write otherwise (INT96) can
+    // still be copied from.
     if (options_.schema_of != nullptr) {
-      PF_TRY(CheckSameLeaves(own.tree.Find(file_metadata::kSchema)->items(), target));
+      fits_ = CheckSameLeaves(own.tree.Find(file_metadata::kSchema)->items(), target);
     }
     PF_ASSIGN(ParquetAssembler assembler,
               ParquetAssembler::Make(target, chosen.tree.Find(file_metadata::kColumnOrders),
@@ -86,6 +88,7 @@ class Sink final : public ParquetSink {
       const int64_t count = std::min({batch.num_rows() - begin, kRowsBetweenLooks, room});
       const auto piece = batch.Slice(begin, count);
       if (encoder_ == nullptr) {
+        PF_TRY(Status(fits_));
         PF_ASSIGN(encoder_, RowGroupEncoder::Open(schema_, options_, piece.get(), memory_));
       }
       Status status = encoder_->Write(*piece);
@@ -170,6 +173,7 @@ class Sink final : public ParquetSink {
   ParquetSinkOptions options_;
   ArrowMemory& memory_;
   std::optional<ParquetAssembler> assembler_;
+  Status fits_;  // whether rows that are encoded here fit the file's schema
   std::unique_ptr<RowGroupEncoder> encoder_;  // of the row group under way; may be null
   ParquetWriteCounts counts_;
 };

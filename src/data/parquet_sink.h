@@ -53,8 +53,9 @@ struct ParquetSinkOptions {
   int64_t bound_bytes_max = 256;
   std::vector<std::pair<std::string, std::string>> key_values = {};
   std::string created_by = "partforge";
-  // Write this file's schema, names of inner groups and all, so that its row groups can be copied;
-  // it must have the leaves that the Arrow schema has. May be null.
+  // Write this file's schema, names of inner groups and all, so that its row groups can be copied.
+  // May be null. Rows can be written only when its leaves are what the Arrow schema encodes to
+  // (kInvalidArgument from Write).
   const ParquetFooter* schema_of = nullptr;
 };
 

@@ -10,6 +10,7 @@
 #include <arrow/util/bit_util.h>
 #include <arrow/util/bitmap_ops.h>
 #include <arrow/util/byte_size.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -82,7 +83,14 @@ Result<ScanOutput> ScanOutput::Make(const std::shared_ptr<arrow::Schema>& file_s
   } else {
     int count = 0;
     for (const auto& field : file_schema->fields()) count += LeafCount(*field);
-    for (int leaf = 0; leaf < count; ++leaf) output.leaves_.push_back(leaf);
+    for (int leaf = 0; leaf < count && spec.leaves.empty(); ++leaf) output.leaves_.push_back(leaf);
+    for (const int leaf : spec.leaves) {
+      if (leaf < 0 || leaf >= count) {
+        return Status(Code::kInvalidArgument, fmt::format("read {}: it has {} leaf columns, not {}",
+                                                          file_name, count, leaf));
+      }
+      output.leaves_.push_back(leaf);
+    }
   }
   if (spec.position_column) {
     PF_ARROW_ASSIGN(output.schema_,

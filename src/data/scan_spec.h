@@ -23,6 +23,8 @@ struct ScanSpec {
   std::shared_ptr<arrow::Schema> wanted = nullptr;
   MappingOptions mapping = {};
   std::vector<int> row_groups = {};  // Parquet row groups, ORC stripes; ascending; empty = all
+  // Without `wanted`: only these leaf columns of the file, ascending; empty = all.
+  std::vector<int> leaves = {};
   // Physical positions to leave out; may be null. Must outlive the source.
   const RowFilter* deleted = nullptr;
   // Name of an int64 column added last: the physical position in the file, counted before `deleted`

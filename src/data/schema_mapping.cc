@@ -239,16 +239,19 @@ class SchemaMapping::Builder {
 
   Status Bind(Node& node, const arrow::Field& file, int leaf, const std::string& file_path) {
     const arrow::DataType& from = StorageOf(*file.type());
-    const arrow::DataType& to = *node.field->type();
+    const arrow::DataType& to = StorageOf(*node.field->type());
+    const bool is_wrapped =
+        file.type()->id() == Type::EXTENSION || node.field->type()->id() == Type::EXTENSION;
     const size_t leaves_before = leaves_.size();
-    if (from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
+    const bool may_rebuild = node.field->type()->id() != Type::EXTENSION;
+    if (may_rebuild && from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
       node.kind = Node::Kind::kStruct;
       PF_ASSIGN(node.children, Fields(from.fields(), to.fields(), leaf, file_path, node.path));
-    } else if (IsList(from.id()) && from.id() == to.id()) {
+    } else if (may_rebuild && IsList(from.id()) && from.id() == to.id()) {
       node.kind = Node::Kind::kList;
       PF_ASSIGN(Node element, Inner(from.field(0), to.field(0), leaf, file_path, node.path));
       node.children.push_back(std::move(element));
-    } else if (from.id() == Type::MAP && to.id() == Type::MAP) {
+    } else if (may_rebuild && from.id() == Type::MAP && to.id() == Type::MAP) {
       node.kind = Node::Kind::kMap;
       const auto& from_map = static_cast<const arrow::MapType&>(from);
       const auto& to_map = static_cast<const arrow::MapType&>(to);
@@ -266,8 +269,7 @@ class SchemaMapping::Builder {
                                   "promote to {}",
                                   file_name_, node.path, from.ToString(), to.ToString()));
       }
-      node.kind = from.Equals(to) && file.type()->id() != Type::EXTENSION ? Node::Kind::kTake
-                                                                          : Node::Kind::kCast;
+      node.kind = from.Equals(to) && !is_wrapped ? Node::Kind::kTake : Node::Kind::kCast;
       for (int i = 0; i < LeafCountOf(from); ++i) leaves_.push_back(leaf + i);
       if (from.num_fields() == 0 && KeepsValues(from, to)) node.leaf = leaf;
     }
@@ -370,16 +372,27 @@ class SchemaMapping::Applier {
     return result;
   }
 
+  // An extension type (a UUID) is cast to as what it is stored as, and wrapped.
   Result<ArrayRef> Cast(const Node& node, const ArrayRef& source) const {
+    std::shared_ptr<arrow::DataType> type = node.field->type();
+    if (type->id() != Type::EXTENSION) return CastStorage(node, source, type);
+    PF_ASSIGN(
+        const ArrayRef storage,
+        CastStorage(node, source, static_cast<const arrow::ExtensionType&>(*type).storage_type()));
+    return arrow::ExtensionType::WrapArray(type, storage);
+  }
+
+  Result<ArrayRef> CastStorage(const Node& node, const ArrayRef& source,
+                               const std::shared_ptr<arrow::DataType>& type) const {
     const ArrayRef plain = Plain(source);
-    if (plain->type()->Equals(*node.field->type())) return plain;
-    auto result = CastTo(*plain, node.field->type());
+    if (plain->type()->Equals(*type)) return plain;
+    auto result = CastTo(*plain, type);
     if (result.ok() || result.status().code() == Code::kExhausted) return result;
     // Halving finds the first value that does not fit.
     int64_t begin = 0, count = plain->length();
     while (count > 1) {
       const int64_t half = count / 2;
-      if (CastTo(*plain->Slice(begin, half), node.field->type()).ok())
+      if (CastTo(*plain->Slice(begin, half), type).ok())
         begin += half, count -= half;
       else
         count = half;

@@ -76,6 +76,12 @@ TEST(TokenizeSql, AnyBytesAreCutWithoutLossOfOrder) {
   }
 }
 
+TEST(TokenizeSql, TwoDotsBeforeANumberGiveNoEmptyToken) {
+  const auto tokens = TokenizeSql("a..1");
+  ASSERT_TRUE(tokens.ok());
+  for (const SqlToken& token : *tokens) EXPECT_FALSE(token.text.empty());
+}
+
 TEST(QuoteSql, QuotedNamesAndStringsReadBackAsTheyWere) {
   for (const std::string& value :
        {std::string("a"), std::string("it's `odd` \"\\"), std::string("a\0b\n\t\r", 6),

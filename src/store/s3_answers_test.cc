@@ -61,7 +61,7 @@ TEST(StatusOfReply, CodeSaysWhatTheCallerShouldDo) {
     int pf_number;
   };
   for (const Case& c :
-       {Case{404, "NoSuchKey", Code::kNotFound, 0},
+       {Case{404, "NoSuchKey", Code::kNotFound, 2126},
         Case{404, "NoSuchBucket", Code::kInvalidArgument, 7004},
         Case{403, "AccessDenied", Code::kRefused, 7003}, Case{403, "", Code::kRefused, 7003},
         Case{400, "ExpiredToken", Code::kRefused, 7003},

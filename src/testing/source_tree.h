@@ -21,7 +21,8 @@ struct SourceFile {
   bool is_test() const {
     if (room == "testing" || room.empty()) return true;
     // x_test and x_rig (what several tests of a room share) are never linked into the product.
-    for (const std::string_view end : {"_test.cc", "_test.h", "_rig.cc", "_rig.h"}) {
+    for (const std::string_view end :
+         {"_test.cc", "_test.h", "_rig.cc", "_rig.h", "_fixture.cc", "_fixture.h"}) {
       if (path.ends_with(end)) return true;
     }
     return false;

@@ -21,9 +21,7 @@ class ParquetFixture : public ::testing::Test {
   WrittenFile Write(const std::string& key,
                     const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                     ParquetSinkOptions options = {}) {
-    auto bytes = store_.Create(ctx_, key, -1);
-    EXPECT_TRUE(bytes.ok());
-    auto sink = ParquetSink::Open(ctx_, std::move(*bytes), key, batches.at(0)->schema(),
+    auto sink = ParquetSink::Open(ctx_, Create(key), key, batches.at(0)->schema(),
                                   std::move(options), memory_);
     EXPECT_TRUE(sink.ok()) << sink.status().ToString();
     for (const auto& batch : batches) {
@@ -33,6 +31,12 @@ class ParquetFixture : public ::testing::Test {
     auto written = (*sink)->Close(ctx_);
     EXPECT_TRUE(written.ok()) << written.status().ToString();
     return *written;
+  }
+
+  std::unique_ptr<ByteSink> Create(const std::string& key) {
+    auto bytes = store_.Create(ctx_, key, -1);
+    EXPECT_TRUE(bytes.ok());
+    return std::move(*bytes);
   }
 
   std::unique_ptr<ByteSource> Object(const std::string& key) {

@@ -1,0 +1,627 @@
+#include "data/column_stitcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "base/hash.h"
+
+namespace partforge::data {
+namespace {
+
+using namespace parquet_field;  // NOLINT: names of parquet.thrift
+
+// A union is worth its table while entries are few against values; below the second number always.
+constexpr int64_t kUnionShare = 4;
+constexpr int64_t kUnionEntriesFree = 4096;
+// A page that grows beyond this when its values take the place of indices is left to the encoder,
+// which cuts pages.
+constexpr size_t kMaterialisedBytesMax = size_t{256} << 20;
+
+Status Refused(std::string_view what, std::string why) {
+  return Status(Code::kRefused, fmt::format("stitch {}: {}", what, why));
+}
+
+}  // namespace
+
+Result<ColumnStitcher::Column> ColumnStitcher::Join(const Context& ctx) {
+  PF_TRY(Load(ctx));
+  PF_TRY(ChooseDictionaries());
+  if (has_dictionary_) {
+    PF_ASSIGN(PageCompressor* const compressor, CompressorOf(codec_));
+    PF_ASSIGN(const int64_t plain_bytes,
+              WriteDictionaryPage(dictionary_plain_, dictionary_entries_, *compressor, out_));
+    uncompressed_bytes_ += plain_bytes;
+    dictionary_page_bytes_ = static_cast<int64_t>(out_.size());
+    CountPage(static_cast<int>(PageType::kDictionary), static_cast<int>(PageEncoding::kPlain));
+  }
+  for (Chunk& chunk : chunks_) {
+    PF_TRY(ctx.CheckStop("stitching pages"));
+    PF_TRY(AppendChunk(chunk));
+    // Its pages are in the output now.
+    chunk.pages.clear();
+    chunk.bytes = std::string();
+    chunk.grant.Release();
+  }
+  Column column;
+  column.chunk = MakeChunk();
+  column.pages = std::move(out_);
+  return column;
+}
+
+Result<PageCompressor*> ColumnStitcher::CompressorOf(int32_t codec) {
+  for (auto& [known, compressor] : compressors_) {
+    if (known == codec) return &compressor;
+  }
+  PF_ASSIGN(PageCompressor made, PageCompressor::Make(codec, options_.codec_level));
+  compressors_.emplace_back(codec, std::move(made));
+  return &compressors_.back().second;
+}
+
+Status ColumnStitcher::Load(const Context& ctx) {
+  chunks_.resize(parts_.size());
+  compressors_.reserve(8);  // pointers into it are handed out; there are eight codecs
+  int64_t bytes = 0;
+  bool has_v1 = false, has_v2 = false;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    PF_TRY(LoadChunk(ctx, parts_[i], chunks_[i]));
+    bytes += static_cast<int64_t>(chunks_[i].bytes.size());
+    for (const Page& page : chunks_[i].pages) {
+      has_v1 = has_v1 || page.header.type == PageType::kData;
+      has_v2 = has_v2 || page.header.type == PageType::kDataV2;
+    }
+  }
+  // Both versions in one chunk would be legal, but some readers decide by the first page.
+  page_type_ = has_v2 && !has_v1 ? PageType::kDataV2 : PageType::kData;
+  codec_ = chunks_[0].view.codec;
+  auto grant = ctx.memory.TryReserve(bytes);
+  if (!grant.ok()) {
+    return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
+                                                column_.dotted_path, bytes));
+  }
+  out_grant_ = std::move(grant).value();
+  out_.reserve(static_cast<size_t>(bytes));
+  return {};
+}
+
+Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chunk& chunk) {
+  const ParquetInput& input = *part.input;
+  const auto target = static_cast<size_t>(target_leaf_);
+  const int leaf = part.leaves.empty() ? target_leaf_ : part.leaves[target];
+  PF_CHECK(leaf >= 0, "a column without a source");
+  chunk.part = &part;
+  chunk.name = fmt::format("column {} of {}, row group {}", column_.dotted_path, input.file_name,
+                           part.row_group);
+  const ThriftValue& tree = input.footer.chunk(part.row_group, leaf);
+  chunk.metadata = tree.Find(column_chunk::kMetaData);
+  PF_ASSIGN(chunk.view, ViewChunk(tree, input.file_name));
+  chunk.row_count = input.RowCount(part.row_group);
+  chunk.first_row = input.first_rows[static_cast<size_t>(part.row_group)];
+  chunk.removed_rows = chunk.row_count - part.LiveRows();
+  if (chunk.removed_rows > 0 && column_.max_repetition_level > 0) {
+    return Refused(chunk.name, "rows are left out of a nested column");
+  }
+  auto grant = ctx.memory.TryReserve(chunk.view.bytes.length);
+  if (!grant.ok()) {
+    return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
+                                                chunk.name, chunk.view.bytes.length));
+  }
+  chunk.grant = std::move(grant).value();
+  PF_ASSIGN(chunk.bytes, ReadRange(ctx, *input.source, chunk.view.bytes, chunk.name));
+  PF_ASSIGN(chunk.pages,
+            ListPages(std::as_bytes(std::span(chunk.bytes)), chunk.view.num_values, chunk.name));
+  PF_ASSIGN(chunk.offsets,
+            ReadOffsetIndex(ctx, *input.source, chunk.view, chunk.row_count, chunk.name));
+  if (chunk.offsets) {
+    PF_ASSIGN(chunk.index, ReadColumnIndex(ctx, *input.source, chunk.view,
+                                           chunk.offsets->pages.size(), chunk.name));
+  }
+  PF_ASSIGN(chunk.bloom, ReadBloomFilter(ctx, *input.source, chunk.view, chunk.name));
+  size_t data_pages = 0;
+  for (const Page& page : chunk.pages) {
+    if (page.header.type == PageType::kDictionary) {
+      PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
+      PF_ASSIGN(chunk.dictionary, ParseDictionary(page, column_, *compressor, chunk.name));
+    }
+    if (!page.header.is_data()) continue;
+    ++data_pages;
+    const bool is_indexed = IsDictionaryEncoding(page.header.encoding);
+    chunk.has_only_dictionary_pages = chunk.has_only_dictionary_pages && is_indexed;
+    if (is_indexed && !chunk.dictionary) {
+      return Status(Code::kCorruption,
+                    fmt::format("stitch {}: a page of indices without a dictionary", chunk.name));
+    }
+  }
+  if (chunk.offsets && chunk.offsets->pages.size() != data_pages) {
+    return Status(Code::kCorruption,
+                  fmt::format("stitch {}: {} pages, the offset index has {}", chunk.name,
+                              data_pages, chunk.offsets->pages.size()));
+  }
+  if (!chunk.dictionary) chunk.has_only_dictionary_pages = false;
+  return {};
+}
+
+bool ColumnStitcher::OneDictionaryServesAll(const Chunk*& longest) const {
+  longest = nullptr;
+  for (const Chunk& chunk : chunks_) {
+    if (!chunk.dictionary) continue;
+    if (longest == nullptr ||
+        chunk.dictionary->plain->size() > longest->dictionary->plain->size()) {
+      longest = &chunk;
+    }
+  }
+  if (longest == nullptr) return true;
+  return std::all_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+    return !chunk.dictionary || longest->dictionary->plain->starts_with(*chunk.dictionary->plain);
+  });
+}
+
+// Puts all entries into one table, keyed by their bytes, the first chunk's first, so that its pages
+// stay as they are. False when the union grows too large.
+bool ColumnStitcher::UniteDictionaries() {
+  int64_t entries = 0;
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.dictionary) entries += static_cast<int64_t>(chunk.dictionary->entries.size());
+  }
+  constexpr uint32_t kFree = UINT32_MAX;
+  std::vector<uint32_t> slots(std::bit_ceil(static_cast<size_t>(entries) * 2 + 2), kFree);
+  std::vector<std::string_view> united;
+  size_t bytes = 0;
+  for (Chunk& chunk : chunks_) {
+    if (!chunk.dictionary) continue;
+    const auto& own = chunk.dictionary->entries;
+    chunk.map.resize(own.size());
+    bool is_identity = true;
+    for (size_t i = 0; i < own.size(); ++i) {
+      size_t slot = XxHash64(AsBytes(own[i])) & (slots.size() - 1);
+      while (slots[slot] != kFree && united[slots[slot]] != own[i]) {
+        slot = (slot + 1) & (slots.size() - 1);
+      }
+      if (slots[slot] == kFree) {
+        slots[slot] = static_cast<uint32_t>(united.size());
+        united.push_back(own[i]);
+        bytes += own[i].size();
+      }
+      chunk.map[i] = slots[slot];
+      is_identity = is_identity && slots[slot] == i;
+    }
+    if (static_cast<int64_t>(bytes) > options_.dictionary_bytes_max) return false;
+    if (is_identity) chunk.map.clear();
+  }
+  dictionary_plain_.reserve(bytes);
+  for (const std::string_view entry : united) dictionary_plain_ += entry;
+  dictionary_entries_ = static_cast<int64_t>(united.size());
+  return true;
+}
+
+Status ColumnStitcher::ChooseDictionaries() {
+  int64_t entries = 0, values = 0;
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.dictionary) entries += static_cast<int64_t>(chunk.dictionary->entries.size());
+    values += chunk.view.num_values;
+  }
+  distinct_count_ = entries;
+  const Chunk* longest = nullptr;
+  if (OneDictionaryServesAll(longest)) {
+    if (longest != nullptr) {
+      // An empty one too (a chunk of nulls): pages of indices refer to it.
+      has_dictionary_ = true;
+      dictionary_plain_ = *longest->dictionary->plain;
+      dictionary_entries_ = static_cast<int64_t>(longest->dictionary->entries.size());
+      distinct_count_ = dictionary_entries_;
+    }
+    return {};
+  }
+  const bool union_pays = entries <= kUnionEntriesFree || entries * kUnionShare <= values;
+  if (union_pays && UniteDictionaries()) {
+    dictionaries_ = Dictionaries::kUnited;
+    has_dictionary_ = true;
+    distinct_count_ = dictionary_entries_;
+    return {};
+  }
+  for (Chunk& chunk : chunks_) chunk.map.clear();
+  dictionary_plain_.clear();
+  dictionary_entries_ = 0;
+  dictionaries_ = Dictionaries::kMaterialised;
+  return {};
+}
+
+Result<ColumnStitcher::PageRows> ColumnStitcher::RowsOfPage(const Chunk& chunk, size_t data_page,
+                                                            const Page& page,
+                                                            int64_t rows_before) const {
+  PageRows rows;
+  if (column_.max_repetition_level == 0) {
+    rows.begin = rows_before;
+    rows.count = page.header.num_values;
+  } else if (chunk.offsets) {
+    rows.begin = chunk.offsets->pages[data_page].first_row;
+    rows.count = chunk.offsets->EndRow(data_page, chunk.row_count) - *rows.begin;
+  }
+  if (chunk.offsets) {
+    const PagePlace& place = chunk.offsets->pages[data_page];
+    if (rows.begin != place.first_row ||
+        place.bytes.offset != chunk.view.bytes.offset + page.offset ||
+        place.bytes.length != page.stored_bytes()) {
+      return Status(
+          Code::kCorruption,
+          fmt::format("stitch {}: the offset index is wrong about page {}", chunk.name, data_page));
+    }
+  }
+  if (chunk.removed_rows > 0) {
+    const auto begin = static_cast<uint64_t>(chunk.first_row + *rows.begin);
+    const RowRun run{.begin = begin, .end = begin + static_cast<uint64_t>(rows.count)};
+    rows.removed = rows.count - static_cast<int64_t>(chunk.part->deleted->LiveRows(run));
+  }
+  return rows;
+}
+
+PageEntry ColumnStitcher::EntryOf(const Chunk& chunk, size_t data_page) const {
+  PageEntry entry;
+  if (chunk.offsets) {
+    const ThriftValue* texts = chunk.offsets->tree.Find(offset_index::kUnencodedByteArrayBytes);
+    if (texts != nullptr && texts->type() == ThriftType::kList &&
+        texts->items().size() == chunk.offsets->pages.size() &&
+        texts->items()[data_page].type() == ThriftType::kI64) {
+      entry.text_bytes = texts->items()[data_page].AsInt();
+    }
+  }
+  if (!chunk.index) return entry;
+  entry.has_bounds = true;
+  entry.is_null_page = chunk.index->null_pages[data_page];
+  entry.min = chunk.index->min_values[data_page];
+  entry.max = chunk.index->max_values[data_page];
+  if (chunk.index->null_counts) entry.null_count = (*chunk.index->null_counts)[data_page];
+  const auto levels_of = [&](const std::optional<std::vector<int64_t>>& all, int max_level) {
+    const auto width = static_cast<size_t>(max_level) + 1;
+    std::optional<std::vector<int64_t>> levels;
+    if (all && all->size() == width * chunk.index->null_pages.size()) {
+      const auto begin = all->begin() + static_cast<std::ptrdiff_t>(width * data_page);
+      levels.emplace(begin, begin + static_cast<std::ptrdiff_t>(width));
+    }
+    return levels;
+  };
+  entry.repetition_levels =
+      levels_of(chunk.index->repetition_histograms, column_.max_repetition_level);
+  entry.definition_levels =
+      levels_of(chunk.index->definition_histograms, column_.max_definition_level);
+  return entry;
+}
+
+Status ColumnStitcher::AppendChunk(Chunk& chunk) {
+  int64_t rows_before = 0;
+  size_t data_page = 0;
+  for (const Page& page : chunk.pages) {
+    if (!page.header.is_data()) continue;
+    PF_ASSIGN(const PageRows rows, RowsOfPage(chunk, data_page, page, rows_before));
+    rows_before += rows.count;
+    if (!rows.begin) rows_are_known_ = false;
+    PF_TRY(AppendPage(chunk, page, data_page, rows));
+    if (rows.begin) rows_out_ += rows.count - rows.removed;
+    ++data_page;
+  }
+  const bool is_counted = column_.max_repetition_level == 0 || chunk.offsets;
+  if (is_counted && rows_before != chunk.row_count) {
+    return Status(Code::kCorruption,
+                  fmt::format("stitch {}: pages hold {} rows, the footer says {}", chunk.name,
+                              rows_before, chunk.row_count));
+  }
+  return {};
+}
+
+bool ColumnStitcher::NeedsNewValues(const Chunk& chunk, const Page& page) const {
+  if (!IsDictionaryEncoding(page.header.encoding)) return false;
+  return dictionaries_ == Dictionaries::kMaterialised ||
+         (dictionaries_ == Dictionaries::kUnited && !chunk.map.empty());
+}
+
+Status ColumnStitcher::AppendPage(Chunk& chunk, const Page& page, size_t data_page,
+                                  const PageRows& rows) {
+  PageEntry entry = EntryOf(chunk, data_page);
+  if (rows_are_known_) entry.first_row = rows_out_;
+  if (rows.removed > 0 && rows.removed == rows.count) {
+    ++counts_.pages_dropped;
+    if (column_.max_definition_level == 0) return {};
+    if (chunk.removed_nulls && entry.null_count) {
+      *chunk.removed_nulls += *entry.null_count;
+      return {};
+    }
+    OpenedPage opened;
+    PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
+    PF_TRY(OpenPage(page, column_, *compressor, chunk.name, opened));
+    const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
+    PF_ASSIGN(const int64_t values, CountInHybrid(opened.definition_levels, BitWidth(max_level),
+                                                  page.header.num_values, max_level, chunk.name));
+    *chunk.removed_nulls += page.header.num_values - values;
+    return {};
+  }
+  const bool is_verbatim = rows.removed == 0 && !NeedsNewValues(chunk, page) &&
+                           chunk.view.codec == codec_ && page.header.type == page_type_;
+  return is_verbatim ? AppendVerbatim(chunk, page, std::move(entry))
+                     : AppendRewritten(chunk, page, rows, std::move(entry));
+}
+
+Status ColumnStitcher::AppendVerbatim(const Chunk& chunk, const Page& page, PageEntry entry) {
+  entry.offset = static_cast<int64_t>(out_.size());
+  entry.stored_bytes = page.stored_bytes();
+  out_.append(chunk.bytes, static_cast<size_t>(page.offset),
+              static_cast<size_t>(page.stored_bytes()));
+  uncompressed_bytes_ += page.header.header_bytes + page.header.uncompressed_bytes;
+  num_values_ += page.header.num_values;
+  CountPage(static_cast<int>(page.header.type), page.header.encoding);
+  entries_.push_back(std::move(entry));
+  ++counts_.pages_copied;
+  return {};
+}
+
+namespace {
+
+// Rows of a page to keep, one flag a row.
+std::vector<uint8_t> KeptRows(const RowFilter& deleted, uint64_t begin, int64_t count) {
+  std::vector<uint8_t> keep(static_cast<size_t>(count), 0);
+  const uint64_t end = begin + static_cast<uint64_t>(count);
+  for (auto run = deleted.NextRun(begin, end); run; run = deleted.NextRun(run->end, end)) {
+    std::fill(keep.begin() + static_cast<std::ptrdiff_t>(run->begin - begin),
+              keep.begin() + static_cast<std::ptrdiff_t>(run->end - begin), uint8_t{1});
+  }
+  return keep;
+}
+
+}  // namespace
+
+Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const PageRows& rows,
+                                       PageEntry entry) {
+  const PageHeader& header = page.header;
+  PF_ASSIGN(PageCompressor* const reader, CompressorOf(chunk.view.codec));
+  OpenedPage opened;
+  PF_TRY(OpenPage(page, column_, *reader, chunk.name, opened));
+  const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
+  const int level_bits = BitWidth(max_level);
+
+  PageParts parts{.type = page_type_,
+                  .num_values = header.num_values,
+                  .num_nulls = 0,
+                  .num_rows = rows.count,
+                  .encoding = header.encoding};
+  const auto as_text = [](std::span<const std::byte> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  parts.repetition_levels = as_text(opened.repetition_levels);
+  parts.definition_levels = as_text(opened.definition_levels);
+  std::string new_levels, new_values;
+  std::vector<uint8_t> keep_values;  // empty: all
+  int64_t value_count = header.num_values;
+  if (header.type == PageType::kDataV2) parts.num_rows = header.num_rows;
+
+  if (rows.removed > 0) {
+    const std::vector<uint8_t> keep_rows = KeptRows(
+        *chunk.part->deleted, static_cast<uint64_t>(chunk.first_row + *rows.begin), rows.count);
+    parts.num_rows = parts.num_values = rows.count - rows.removed;
+    if (max_level == 0) {
+      keep_values = keep_rows;
+    } else {
+      std::vector<uint32_t> levels;
+      PF_TRY(DecodeHybrid(opened.definition_levels, level_bits, header.num_values, max_level,
+                          chunk.name, levels));
+      std::vector<uint32_t> kept;
+      std::vector<int64_t> histogram(max_level + 1, 0);
+      int64_t removed_nulls = 0;
+      for (size_t i = 0; i < levels.size(); ++i) {
+        const bool has_value = levels[i] == max_level;
+        if (has_value) keep_values.push_back(keep_rows[i]);
+        if (keep_rows[i] != 0) {
+          kept.push_back(levels[i]);
+          ++histogram[levels[i]];
+        } else if (!has_value) {
+          ++removed_nulls;
+        }
+      }
+      value_count = static_cast<int64_t>(keep_values.size());
+      parts.num_nulls = parts.num_values - histogram[max_level];
+      if (chunk.removed_nulls) *chunk.removed_nulls += removed_nulls;
+      EncodeHybrid(kept, level_bits, new_levels);
+      parts.definition_levels = new_levels;
+      if (entry.definition_levels) entry.definition_levels = histogram;
+      if (entry.null_count) entry.null_count = parts.num_nulls;
+      entry.is_null_page = histogram[max_level] == 0;
+    }
+    if (entry.repetition_levels) entry.repetition_levels = {parts.num_values};
+    entry.text_bytes.reset();
+  } else {
+    if (max_level > 0) {
+      PF_ASSIGN(value_count, CountInHybrid(opened.definition_levels, level_bits, header.num_values,
+                                           max_level, chunk.name));
+      parts.num_nulls = header.num_values - value_count;
+    }
+  }
+
+  const bool has_new_values = rows.removed > 0 || NeedsNewValues(chunk, page);
+  if (has_new_values) {
+    PF_ASSIGN(new_values,
+              RewriteValues(chunk, page, opened, value_count, keep_values, parts.encoding));
+    parts.values = new_values;
+  } else {
+    parts.values = as_text(opened.values);
+  }
+  if (rows.removed > 0) {
+    ++counts_.pages_filtered;
+  } else if (!has_new_values) {
+    ++counts_.pages_recompressed;
+  } else if (dictionaries_ == Dictionaries::kMaterialised) {
+    ++counts_.pages_materialised;
+  } else {
+    ++counts_.pages_remapped;
+  }
+
+  entry.offset = static_cast<int64_t>(out_.size());
+  PF_ASSIGN(PageCompressor* const writer, CompressorOf(codec_));
+  PF_ASSIGN(const int64_t plain_bytes, WriteDataPage(parts, column_, *writer, out_));
+  entry.stored_bytes = static_cast<int64_t>(out_.size()) - entry.offset;
+  uncompressed_bytes_ += plain_bytes;
+  num_values_ += parts.num_values;
+  CountPage(static_cast<int>(page_type_), parts.encoding);
+  entries_.push_back(std::move(entry));
+  return {};
+}
+
+// New bytes for a page's values: indices mapped or turned into values, values picked.
+Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page,
+                                                  const OpenedPage& opened, int64_t value_count,
+                                                  const std::vector<uint8_t>& keep, int& encoding) {
+  std::string out;
+  if (!IsDictionaryEncoding(encoding)) {
+    PF_ASSIGN(const std::string plain,
+              ToPlain(column_, encoding, opened.values, value_count, memory_, chunk.name));
+    encoding = static_cast<int>(PageEncoding::kPlain);
+    PF_TRY(AppendKept(column_, plain, keep, chunk.name, out));
+    return out;
+  }
+  std::vector<uint32_t> indices;
+  const auto& entries = chunk.dictionary->entries;
+  if (value_count > 0) {
+    if (opened.values.empty() || entries.empty()) {
+      return Status(Code::kCorruption,
+                    fmt::format("stitch {}: indices without a dictionary or width", chunk.name));
+    }
+    PF_TRY(DecodeHybrid(opened.values.subspan(1), static_cast<int>(opened.values[0]), value_count,
+                        static_cast<uint32_t>(entries.size() - 1), chunk.name, indices));
+  }
+  if (!keep.empty()) {
+    size_t kept = 0;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (keep[i] != 0) indices[kept++] = indices[i];
+    }
+    indices.resize(kept);
+  }
+  (void)page;
+  if (dictionaries_ == Dictionaries::kMaterialised) {
+    size_t bytes = 0;
+    for (const uint32_t index : indices) bytes += entries[index].size();
+    if (bytes > kMaterialisedBytesMax) {
+      return Refused(chunk.name, fmt::format("a page of indices has values of {} bytes", bytes));
+    }
+    out.reserve(bytes);
+    for (const uint32_t index : indices) out += entries[index];
+    encoding = static_cast<int>(PageEncoding::kPlain);
+    return out;
+  }
+  if (!chunk.map.empty()) {
+    for (uint32_t& index : indices) index = chunk.map[index];
+  }
+  // Width 0 for a single entry is legal, but not every reader takes it.
+  const int width =
+      std::max(1, BitWidth(static_cast<uint64_t>(std::max<int64_t>(dictionary_entries_ - 1, 0))));
+  out.push_back(static_cast<char>(width));
+  EncodeHybrid(indices, width, out);
+  encoding = static_cast<int>(PageEncoding::kRleDictionary);
+  return out;
+}
+
+// Filters of equal size are joined bit by bit while that keeps the rate of false positives near
+// what was wanted; else a new one is made where the dictionaries hold every value; else none.
+std::string ColumnStitcher::JoinBloomFilters() const {
+  const bool all_have = std::all_of(chunks_.begin(), chunks_.end(),
+                                    [](const Chunk& chunk) { return chunk.bloom.has_value(); });
+  if (!all_have) return "";
+  BloomFilter joined = *chunks_[0].bloom;
+  bool same_size = true;
+  for (const Chunk& chunk : chunks_) {
+    same_size = same_size && chunk.bloom->bits.size() == joined.bits.size();
+  }
+  if (same_size) {
+    for (const Chunk& chunk : chunks_) {
+      std::transform(joined.bits.begin(), joined.bits.end(), chunk.bloom->bits.begin(),
+                     joined.bits.begin(), [](char a, char b) { return static_cast<char>(a | b); });
+    }
+    if (chunks_.size() == 1 ||
+        FalsePositiveRate(joined) <= 2 * options_.bloom_false_positive_rate) {
+      return joined.header + joined.bits;
+    }
+  }
+  const bool dictionaries_know_all =
+      std::all_of(chunks_.begin(), chunks_.end(),
+                  [](const Chunk& chunk) { return chunk.has_only_dictionary_pages; });
+  if (!dictionaries_know_all) return "";
+  BloomFilter made = MakeBloomFilter(distinct_count_, options_.bloom_false_positive_rate);
+  for (const Chunk& chunk : chunks_) {
+    for (size_t i = 0; i < chunk.dictionary->entries.size(); ++i) {
+      AddToBloomFilter(made, chunk.dictionary->Bare(column_, i));
+    }
+  }
+  return made.header + made.bits;
+}
+
+EncodedChunk ColumnStitcher::MakeChunk() {
+  ChunkStatistics statistics(column_);
+  std::optional<int64_t> nan_count = 0;
+  const auto target = static_cast<size_t>(target_leaf_);
+  for (const Chunk& chunk : chunks_) {
+    const bool has_orders =
+        chunk.part->input->footer.tree.Find(file_metadata::kColumnOrders) != nullptr;
+    statistics.Add(*chunk.metadata, has_orders,
+                   {.values = chunk.removed_rows, .nulls = chunk.removed_nulls});
+    const auto& known = chunk.part->nan_counts;
+    const auto own = target < known.size() ? known[target] : std::nullopt;
+    if (nan_count && own && chunk.removed_rows == 0) {
+      *nan_count += *own;
+    } else {
+      nan_count.reset();
+    }
+  }
+
+  ThriftValue metadata = ThriftValue::Struct();
+  metadata.Set(column_metadata::kType, ThriftValue::I32(static_cast<int32_t>(column_.type)));
+  std::vector<ThriftValue> encodings, encoding_stats;
+  std::vector<int> seen;
+  for (const auto& [key, count] : encoding_counts_) {
+    const auto [page_type, encoding] = key;
+    if (std::find(seen.begin(), seen.end(), encoding) == seen.end()) {
+      seen.push_back(encoding);
+      encodings.push_back(ThriftValue::I32(encoding));
+    }
+    ThriftValue stat = ThriftValue::Struct();
+    stat.Set(encoding_stats::kPageType, ThriftValue::I32(page_type));
+    stat.Set(encoding_stats::kEncoding, ThriftValue::I32(encoding));
+    stat.Set(encoding_stats::kCount, ThriftValue::I32(static_cast<int32_t>(count)));
+    encoding_stats.push_back(std::move(stat));
+  }
+  const int rle = static_cast<int>(PageEncoding::kRle);  // of the levels
+  if (std::find(seen.begin(), seen.end(), rle) == seen.end()) {
+    encodings.push_back(ThriftValue::I32(rle));
+  }
+  metadata.Set(column_metadata::kEncodings,
+               ThriftValue::List(ThriftType::kI32, std::move(encodings)));
+  metadata.Set(column_metadata::kCodec, ThriftValue::I32(codec_));
+  metadata.Set(column_metadata::kNumValues, ThriftValue::I64(num_values_));
+  metadata.Set(column_metadata::kTotalUncompressedSize, ThriftValue::I64(uncompressed_bytes_));
+  metadata.Set(column_metadata::kTotalCompressedSize,
+               ThriftValue::I64(static_cast<int64_t>(out_.size())));
+  // Offsets are those of a file in which the chunk begins at 4, behind the magic: 0 would mean
+  // "none" for a dictionary.
+  constexpr int64_t kStart = 4;
+  metadata.Set(column_metadata::kDataPageOffset, ThriftValue::I64(kStart + dictionary_page_bytes_));
+  if (dictionary_page_bytes_ > 0) {
+    metadata.Set(column_metadata::kDictionaryPageOffset, ThriftValue::I64(kStart));
+  }
+  if (auto stats = statistics.Statistics()) {
+    metadata.Set(column_metadata::kStatistics, std::move(*stats));
+  }
+  metadata.Set(column_metadata::kEncodingStats,
+               ThriftValue::List(ThriftType::kStruct, std::move(encoding_stats)));
+  if (statistics.SizeStatistics()) {
+    metadata.Set(column_metadata::kSizeStatistics, *statistics.SizeStatistics());
+  }
+
+  EncodedChunk encoded;
+  encoded.chunk.Set(column_chunk::kMetaData, std::move(metadata));
+  encoded.pages_began_at = kStart;
+  for (PageEntry& entry : entries_) entry.offset += kStart;
+  encoded.offset_index = MakeOffsetIndex(entries_);
+  if (encoded.offset_index) encoded.column_index = MakeColumnIndex(column_, entries_);
+  encoded.bloom_filter = JoinBloomFilters();
+  encoded.nan_count = nan_count;
+  return encoded;
+}
+
+}  // namespace partforge::data

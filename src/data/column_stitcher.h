@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/chunk_statistics.h"
+#include "data/page_codec.h"
+#include "data/page_stitch.h"
+#include "data/page_values.h"
+#include "data/parquet_assembler.h"
+
+namespace partforge::data {
+
+// Joins the chunks of one column (page_stitch.h). One object a column; used once.
+class ColumnStitcher {
+ public:
+  ColumnStitcher(const std::vector<StitchPart>& parts, int target_leaf, const LeafColumn& column,
+                 const StitchOptions& options, ArrowMemory& memory, StitchCounts& counts)
+      : parts_(parts),
+        target_leaf_(target_leaf),
+        column_(column),
+        options_(options),
+        memory_(memory),
+        counts_(counts) {}
+
+  struct Column {
+    std::string pages;
+    EncodedChunk chunk;
+  };
+  // kRefused when the column must be decoded instead (class D).
+  Result<Column> Join(const Context& ctx);
+
+ private:
+  // How dictionaries are treated.
+  enum class Dictionaries : uint8_t {
+    kKept,          // one serves all chunks, or there is none
+    kUnited,        // indices are mapped into their union
+    kMaterialised,  // values take the place of indices
+  };
+  // A chunk of the run with what was read of it.
+  struct Chunk {
+    const StitchPart* part = nullptr;
+    const ThriftValue* metadata = nullptr;
+    ChunkView view;
+    std::string name;  // for messages
+    std::string bytes;
+    MemoryGrant grant;
+    std::vector<Page> pages;  // spans lie in `bytes`
+    std::optional<OffsetIndex> offsets;
+    std::optional<ColumnIndex> index;
+    std::optional<BloomFilter> bloom;
+    std::optional<DictionaryValues> dictionary;
+    std::vector<uint32_t> map;  // index in the united dictionary; empty: the identity
+    bool has_only_dictionary_pages = true;
+    int64_t row_count = 0;
+    int64_t first_row = 0;  // position in the file
+    int64_t removed_rows = 0;
+    std::optional<int64_t> removed_nulls = 0;
+  };
+  // Rows of a page, in the row group of its chunk.
+  struct PageRows {
+    std::optional<int64_t> begin;
+    int64_t count = 0;
+    int64_t removed = 0;
+  };
+
+  Status Load(const Context& ctx);
+  Status LoadChunk(const Context& ctx, const StitchPart& part, Chunk& chunk);
+  Status ChooseDictionaries();
+  bool OneDictionaryServesAll(const Chunk*& longest) const;
+  bool UniteDictionaries();
+
+  Status AppendChunk(Chunk& chunk);
+  Result<PageRows> RowsOfPage(const Chunk& chunk, size_t data_page, const Page& page,
+                              int64_t rows_before) const;
+  Status AppendPage(Chunk& chunk, const Page& page, size_t data_page, const PageRows& rows);
+  Status AppendVerbatim(const Chunk& chunk, const Page& page, PageEntry entry);
+  Status AppendRewritten(Chunk& chunk, const Page& page, const PageRows& rows, PageEntry entry);
+  Result<std::string> RewriteValues(Chunk& chunk, const Page& page, const OpenedPage& opened,
+                                    int64_t value_count, const std::vector<uint8_t>& keep,
+                                    int& encoding);
+  Result<PageCompressor*> CompressorOf(int32_t codec);
+  PageEntry EntryOf(const Chunk& chunk, size_t data_page) const;
+  bool NeedsNewValues(const Chunk& chunk, const Page& page) const;
+  void CountPage(int page_type, int encoding) { ++encoding_counts_[{page_type, encoding}]; }
+  std::string JoinBloomFilters() const;
+  EncodedChunk MakeChunk();
+
+  const std::vector<StitchPart>& parts_;
+  const int target_leaf_;
+  const LeafColumn& column_;
+  const StitchOptions& options_;
+  ArrowMemory& memory_;
+  StitchCounts& counts_;
+
+  std::vector<Chunk> chunks_;
+  std::vector<std::pair<int32_t, PageCompressor>> compressors_;
+  int32_t codec_ = 0;
+  PageType page_type_ = PageType::kData;
+  Dictionaries dictionaries_ = Dictionaries::kKept;
+  bool has_dictionary_ = false;
+  std::string dictionary_plain_;
+  int64_t dictionary_entries_ = 0;
+  int64_t distinct_count_ = 0;  // of all dictionaries together, at most
+
+  std::string out_;
+  MemoryGrant out_grant_;
+  std::vector<PageEntry> entries_;
+  std::map<std::pair<int, int>, int64_t> encoding_counts_;
+  int64_t dictionary_page_bytes_ = 0;
+  int64_t num_values_ = 0;
+  int64_t uncompressed_bytes_ = 0;
+  int64_t rows_out_ = 0;
+  bool rows_are_known_ = true;
+};
+
+}  // namespace partforge::data

@@ -1,0 +1,99 @@
+#include "data/page_codec.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/test_world.h"
+
+namespace partforge::data {
+namespace {
+
+std::vector<uint32_t> RandomLevels(Random& random, int bit_width, int64_t count) {
+  std::vector<uint32_t> values;
+  const uint64_t mask = (uint64_t{1} << bit_width) - 1;
+  while (static_cast<int64_t>(values.size()) < count) {
+    const auto value = static_cast<uint32_t>(random.Next() & mask);
+    const uint64_t run = random.Next() % 3 == 0 ? 1 + random.Next() % 40 : 1;
+    for (uint64_t i = 0; i < run; ++i) values.push_back(value);
+  }
+  values.resize(static_cast<size_t>(count));
+  return values;
+}
+
+TEST(PageCodec, HybridComesBackEqual) {
+  const uint64_t seed = partforge::testing::TestSeed();
+  SCOPED_TRACE(seed);
+  partforge::testing::SeededRandom random(seed);
+  for (int round = 0; round < 600; ++round) {
+    const int width = static_cast<int>(random.Next() % 33);
+    const auto count = static_cast<int64_t>(random.Next() % 300);
+    const auto values = RandomLevels(random, width, count);
+    std::string bytes;
+    EncodeHybrid(values, width, bytes);
+    std::vector<uint32_t> decoded;
+    const Status status =
+        DecodeHybrid(std::as_bytes(std::span(bytes)), width, count, UINT32_MAX, "test", decoded);
+    ASSERT_TRUE(status.ok()) << status.ToString() << " width " << width;
+    ASSERT_EQ(decoded, values);
+    const uint32_t wanted = values.empty() ? 0 : values[values.size() / 2];
+    ASSERT_EQ(*CountInHybrid(std::as_bytes(std::span(bytes)), width, count, wanted, "test"),
+              std::count(values.begin(), values.end(), wanted));
+  }
+}
+
+TEST(PageCodec, HybridOfRandomBytesNeverReadsBeyondThem) {
+  const uint64_t seed = partforge::testing::TestSeed();
+  SCOPED_TRACE(seed);
+  partforge::testing::SeededRandom random(seed);
+  std::vector<uint32_t> decoded;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::byte> bytes(random.Next() % 40);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random.Next());
+    const int width = static_cast<int>(random.Next() % 36) - 1;
+    const auto count = static_cast<int64_t>(random.Next() % 10'000);
+    const Status status = DecodeHybrid(bytes, width, count, 1000, "test", decoded);
+    if (!status.ok()) continue;
+    ASSERT_EQ(static_cast<int64_t>(decoded.size()), count);
+    for (const uint32_t value : decoded) ASSERT_LE(value, 1000U);
+  }
+}
+
+TEST(PageCodec, PagesOfBothVersionsComeBackEqual) {
+  for (const int32_t codec : {0, 1, 2, 4, 6, 7}) {
+    for (const PageType type : {PageType::kData, PageType::kDataV2}) {
+      auto compressor = PageCompressor::Make(codec, std::nullopt);
+      ASSERT_TRUE(compressor.ok());
+      LeafColumn column;
+      column.max_definition_level = 2;
+      column.max_repetition_level = 1;
+      const PageParts parts{.type = type,
+                            .num_values = 9,
+                            .num_nulls = 2,
+                            .num_rows = 4,
+                            .encoding = 0,
+                            .repetition_levels = "rrr",
+                            .definition_levels = "dddd",
+                            .values = "valuesvaluesvalues"};
+      std::string bytes;
+      ASSERT_TRUE(WriteDictionaryPage("entries", 1, *compressor, bytes).ok());
+      ASSERT_TRUE(WriteDataPage(parts, column, *compressor, bytes).ok());
+      const auto pages = ListPages(std::as_bytes(std::span(bytes)), 9, "test");
+      ASSERT_TRUE(pages.ok()) << pages.status().ToString();
+      ASSERT_EQ(pages->size(), 2U);
+      OpenedPage opened;
+      ASSERT_TRUE(OpenPage((*pages)[1], column, *compressor, "test", opened).ok());
+      const auto text = [](std::span<const std::byte> span) {
+        return std::string(reinterpret_cast<const char*>(span.data()), span.size());
+      };
+      EXPECT_EQ(text(opened.repetition_levels), "rrr");
+      EXPECT_EQ(text(opened.definition_levels), "dddd");
+      EXPECT_EQ(text(opened.values), "valuesvaluesvalues");
+      bytes[bytes.size() - 1] ^= 1;
+      const auto damaged = ListPages(std::as_bytes(std::span(bytes)), 9, "test");
+      ASSERT_FALSE(damaged.ok());
+      EXPECT_EQ(damaged.status().code(), Code::kCorruption);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partforge::data

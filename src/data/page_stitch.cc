@@ -1,0 +1,242 @@
+#include "data/page_stitch.h"
+
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/borrowed_source.h"
+#include "data/column_stitcher.h"
+#include "data/memory_bytes.h"
+#include "data/parquet_source.h"
+#include "data/row_group_encoder.h"
+
+namespace partforge::data {
+namespace {
+
+using namespace parquet_field;  // NOLINT: names of parquet.thrift
+
+int LeafOf(const StitchPart& part, int target_leaf) {
+  return part.leaves.empty() ? target_leaf : part.leaves[static_cast<size_t>(target_leaf)];
+}
+
+ParquetCodec CodecOf(int32_t codec) {
+  switch (codec) {  // CompressionCodec of parquet.thrift
+    case 0:
+      return ParquetCodec::kNone;
+    case 1:
+      return ParquetCodec::kSnappy;
+    case 2:
+      return ParquetCodec::kGzip;
+    case 4:
+      return ParquetCodec::kBrotli;
+    case 6:
+      return ParquetCodec::kZstd;
+    default:
+      return ParquetCodec::kLz4Raw;
+  }
+}
+
+// Decodes one top-level column of the run, without its deleted rows, and encodes it by the ordinary
+// writer: what is left when pages cannot be joined. All its leaves are decoded at once, as a map or
+// list is none without them.
+class ColumnReencoder {
+ public:
+  ColumnReencoder(const std::vector<StitchPart>& parts, const std::vector<LeafColumn>& columns,
+                  const StitchOptions& options, ArrowMemory& memory, StitchCounts& counts)
+      : parts_(parts), columns_(columns), options_(options), memory_(memory), counts_(counts) {}
+
+  // Copies the chunk of one leaf.
+  Status CopyTo(const Context& ctx, size_t target_leaf, ParquetAssembler& file) {
+    const LeafColumn& column = columns_[target_leaf];
+    PF_TRY(Encode(ctx, target_leaf));
+    // Which of the leaves that were encoded it is: they stand in the order of the file.
+    const auto leaves = FileLeaves(parts_[0], target_leaf);
+    const auto place = std::lower_bound(leaves.begin(), leaves.end(),
+                                        LeafOf(parts_[0], static_cast<int>(target_leaf)));
+    const auto at = static_cast<size_t>(place - leaves.begin());
+    PF_TRY(CheckLeaf(column, at));
+    MemorySource source(encoded_->bytes);
+    ++counts_.columns_decoded;
+    return CopyChunk(ctx, source, encoded_->footer, 0, static_cast<int>(at), column.dotted_path,
+                     at < encoded_->nan_counts.size() ? encoded_->nan_counts[at] : std::nullopt,
+                     kBoundBytesMax, file);
+  }
+
+ private:
+  static constexpr int64_t kBoundBytesMax = 256;
+
+  // Target leaves of the same top-level column: [begin, end).
+  std::pair<size_t, size_t> Siblings(size_t target_leaf) const {
+    const std::string& name = columns_[target_leaf].path[0];
+    size_t begin = target_leaf, end = target_leaf + 1;
+    while (begin > 0 && columns_[begin - 1].path[0] == name) --begin;
+    while (end < columns_.size() && columns_[end].path[0] == name) ++end;
+    return {begin, end};
+  }
+
+  std::vector<int> FileLeaves(const StitchPart& part, size_t target_leaf) const {
+    const auto [begin, end] = Siblings(target_leaf);
+    std::vector<int> leaves;
+    for (size_t i = begin; i < end; ++i) leaves.push_back(LeafOf(part, static_cast<int>(i)));
+    std::sort(leaves.begin(), leaves.end());
+    return leaves;
+  }
+
+  Status Encode(const Context& ctx, size_t target_leaf) {
+    const size_t begin = Siblings(target_leaf).first;
+    if (encoded_ && encoded_begin_ == begin) return {};
+    encoded_.reset();
+    schema_.reset();
+    encoder_.reset();
+    for (const StitchPart& part : parts_) PF_TRY(AddPart(ctx, part, target_leaf));
+    if (encoder_ == nullptr) {
+      return Status(Code::kInternal,
+                    fmt::format("stitch {}: no row is left", columns_[target_leaf].dotted_path));
+    }
+    PF_ASSIGN(encoded_, encoder_->Finish());
+    encoder_.reset();
+    encoded_begin_ = begin;
+    return {};
+  }
+
+  Status AddPart(const Context& ctx, const StitchPart& part, size_t target_leaf) {
+    ScanSpec spec;
+    spec.row_groups = {part.row_group};
+    spec.leaves = FileLeaves(part, target_leaf);
+    spec.deleted = part.deleted;
+    PF_ASSIGN(const auto source,
+              ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(*part.input->source),
+                                  part.input->file_name, std::move(spec), memory_));
+    while (true) {
+      PF_ASSIGN(auto batch, source->Next(ctx));
+      if (batch == nullptr) return {};
+      if (schema_ == nullptr) {
+        schema_ = batch->schema();
+        PF_ASSIGN(encoder_,
+                  RowGroupEncoder::Open(schema_, Options(part, target_leaf), batch.get(), memory_));
+      }
+      // Renamed since: the values are the same.
+      if (!batch->schema()->field(0)->type()->Equals(*schema_->field(0)->type())) {
+        return Status(Code::kRefused,
+                      fmt::format("stitch {}: {} has it as {}, others as {}",
+                                  columns_[target_leaf].dotted_path, part.input->file_name,
+                                  batch->schema()->field(0)->type()->ToString(),
+                                  schema_->field(0)->type()->ToString()));
+      }
+      counts_.rows_decoded += batch->num_rows();
+      PF_TRY(
+          encoder_->Write(*arrow::RecordBatch::Make(schema_, batch->num_rows(), batch->columns())));
+    }
+  }
+
+  ParquetSinkOptions Options(const StitchPart& part, size_t target_leaf) const {
+    ParquetSinkOptions options;
+    const ThriftValue& chunk =
+        part.input->footer.chunk(part.row_group, LeafOf(part, static_cast<int>(target_leaf)));
+    const auto view = ViewChunk(chunk, part.input->file_name);
+    if (view.ok()) options.codec = CodecOf(view->codec);
+    options.codec_level = options_.codec_level;
+    return options;
+  }
+
+  // The writer may choose another physical type than the file has (INT96, old decimals).
+  Status CheckLeaf(const LeafColumn& column, size_t at) const {
+    PF_ASSIGN(const auto encoded,
+              LeafColumns(encoded_->footer.tree.Find(file_metadata::kSchema)->items(),
+                          column.dotted_path));
+    const bool fits = at < encoded.size() && encoded[at].type == column.type &&
+                      encoded[at].fixed_length == column.fixed_length &&
+                      encoded[at].max_definition_level == column.max_definition_level &&
+                      encoded[at].max_repetition_level == column.max_repetition_level &&
+                      encoded_->footer.row_group_count() == 1;
+    if (fits) return {};
+    return Status(Code::kRefused, fmt::format("stitch {}: it can only be encoded to another type "
+                                              "than the file says",
+                                              column.dotted_path));
+  }
+
+  const std::vector<StitchPart>& parts_;
+  const std::vector<LeafColumn>& columns_;
+  const StitchOptions& options_;
+  ArrowMemory& memory_;
+  StitchCounts& counts_;
+  std::shared_ptr<arrow::Schema> schema_;
+  std::unique_ptr<RowGroupEncoder> encoder_;
+  std::optional<EncodedFile> encoded_;
+  size_t encoded_begin_ = 0;  // first target leaf of the column that is encoded
+};
+
+// One request list for each file, however many of its row groups are in the run.
+Status FetchAhead(const Context& ctx, const std::vector<StitchPart>& parts, size_t columns) {
+  for (size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+    const ParquetInput& input = *parts[begin].input;
+    std::vector<FileRange> ranges;
+    for (; end < parts.size() && parts[end].input.get() == &input; ++end) {
+      for (size_t i = 0; i < columns; ++i) {
+        const int leaf = LeafOf(parts[end], static_cast<int>(i));
+        PF_CHECK(leaf >= 0, "a column without a source");
+        PF_ASSIGN(const ChunkView view,
+                  ViewChunk(input.footer.chunk(parts[end].row_group, leaf), input.file_name));
+        ranges.push_back(view.bytes);
+      }
+    }
+    input.source->Fetch(ctx, ranges);
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t StitchPart::LiveRows() const {
+  const int64_t rows = input->RowCount(row_group);
+  if (deleted == nullptr) return rows;
+  const auto begin = static_cast<uint64_t>(input->first_rows[static_cast<size_t>(row_group)]);
+  return static_cast<int64_t>(
+      deleted->LiveRows({.begin = begin, .end = begin + static_cast<uint64_t>(rows)}));
+}
+
+int64_t StitchedRun::row_count() const {
+  int64_t rows = 0;
+  for (const StitchPart& part : parts_) rows += part.LiveRows();
+  return rows;
+}
+
+int64_t StitchedRun::bytes_estimated() const {
+  double bytes = 0;
+  for (const StitchPart& part : parts_) {
+    const int64_t rows = part.input->RowCount(part.row_group);
+    if (rows == 0) continue;
+    bytes += static_cast<double>(part.input->CompressedBytes(part.row_group)) *
+             static_cast<double>(part.LiveRows()) / static_cast<double>(rows);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
+  std::vector<StitchPart> parts;
+  for (const StitchPart& part : parts_) {
+    if (part.LiveRows() > 0) parts.push_back(part);
+  }
+  if (parts.empty()) return {};
+  PF_TRY(FetchAhead(ctx, parts, file.columns().size()));
+  PF_TRY(file.BeginRowGroup(ctx, row_count()));
+  ColumnReencoder reencoder(parts, file.columns(), options_, memory_, counts_);
+  for (size_t i = 0; i < file.columns().size(); ++i) {
+    const LeafColumn& column = file.columns()[i];
+    ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, counts_);
+    auto joined = stitcher.Join(ctx);
+    if (joined.ok()) {
+      PF_TRY(file.AppendPages(ctx, std::as_bytes(std::span(joined->pages))));
+      PF_TRY(file.EndChunk(std::move(joined->chunk)));
+      continue;
+    }
+    if (joined.status().code() != Code::kRefused) return joined.status();
+    PF_TRY(reencoder.CopyTo(ctx, i, file));
+  }
+  for (const StitchPart& part : parts) part.input->source->DropBefore(INT64_MAX);
+  return file.EndRowGroup(ctx);
+}
+
+}  // namespace partforge::data

@@ -1,0 +1,593 @@
+#include <arrow/io/memory.h>
+#include <fmt/format.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/bloom_filter.h>
+#include <parquet/bloom_filter_reader.h>
+#include <parquet/file_reader.h>
+#include <parquet/page_index.h>
+#include <parquet/statistics.h>
+
+#include <numeric>
+
+#include "data/page_index.h"
+#include "data/parquet_fixture.h"
+#include "data/rewrite_plan.h"
+
+namespace partforge::data {
+namespace {
+
+using data::testing::ExpectSameRows;
+using data::testing::ParquetFixture;
+using data::testing::RandomBatch;
+using data::testing::RandomSchema;
+using data::testing::ReadAll;
+using data::testing::TakeRows;
+using data::testing::ToTable;
+using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
+
+class ParquetRewrite : public ParquetFixture {
+ protected:
+  // A file as libparquet writes it with the properties.
+  void WriteByLibrary(const std::string& key, const arrow::Table& table, int64_t group_rows,
+                      parquet::WriterProperties::Builder& builder) {
+    auto stream = arrow::io::BufferOutputStream::Create().ValueOrDie();
+    const auto status = parquet::arrow::WriteTable(table, arrow::default_memory_pool(), stream,
+                                                   group_rows, builder.build());
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(WriteObject(ctx_, store_, key, stream->Finish().ValueOrDie()->ToString()).ok());
+  }
+
+  std::shared_ptr<ParquetInput> Input(const std::string& key) {
+    auto input = OpenParquetInput(ctx_, Object(key), key);
+    EXPECT_TRUE(input.ok()) << input.status().ToString();
+    return *input;
+  }
+
+  // Writes encoded rows into a file with the schema of an input.
+  WrittenFile WriteEncoded(const std::string& key, const std::shared_ptr<arrow::Schema>& schema,
+                           const ParquetInput& like, const std::vector<const EncodedRows*>& rows) {
+    ParquetSinkOptions options;
+    options.schema_of = &like.footer;
+    auto sink = ParquetSink::Open(ctx_, Create(key), key, schema, options, memory_);
+    EXPECT_TRUE(sink.ok()) << sink.status().ToString();
+    for (const EncodedRows* encoded : rows) {
+      const Status status = (*sink)->AppendEncoded(ctx_, *encoded);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      if (!status.ok()) return {};
+    }
+    auto written = (*sink)->Close(ctx_);
+    EXPECT_TRUE(written.ok()) << written.status().ToString();
+    return written.ok() ? *written : WrittenFile();
+  }
+
+  std::shared_ptr<arrow::Table> Read(const std::string& key,
+                                     const std::shared_ptr<arrow::Schema>& wanted) {
+    ScanSpec spec;
+    spec.wanted = wanted;
+    spec.mapping.match = MatchBy::kName;
+    return ReadAll(ctx_, *Open(key, spec));
+  }
+
+  // Every page of every column, found through the page index, holds the rows it says, and its
+  // bounds hold its values: pruned scans around random values of flat integer columns find all.
+  void ExpectPageIndexIsRight(const std::string& key, const std::shared_ptr<arrow::Schema>& schema,
+                              const arrow::Table& wanted) {
+    for (int i = 0; i < schema->num_fields(); ++i) {
+      if (schema->field(i)->type()->id() != arrow::Type::INT64) continue;
+      const auto& values = static_cast<const arrow::Int64Array&>(*wanted.column(i)->chunk(0));
+      if (values.length() == values.null_count()) continue;
+      int64_t row = static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(values.length()));
+      while (values.IsNull(row)) row = (row + 1) % values.length();
+      ColumnRange range{.column = {.id = -1, .name = schema->field(i)->name()}};
+      range.equals = {Scalar::Int64(values.Value(row))};
+      ScanSpec spec;
+      spec.wanted = schema;
+      spec.mapping.match = MatchBy::kName;
+      spec.position_column = "_pos";
+      spec.ranges = {range};
+      const auto got = ReadAll(ctx_, *Open(key, spec));
+      ASSERT_GT(got->num_rows(), 0);
+      const auto& positions =
+          static_cast<const arrow::Int64Array&>(*got->GetColumnByName("_pos")->chunk(0));
+      std::vector<int64_t> rows;
+      for (int64_t k = 0; k < positions.length(); ++k) rows.push_back(positions.Value(k));
+      ExpectSameRows(*got->RemoveColumn(got->num_columns() - 1).ValueOrDie(),
+                     *TakeRows(wanted, rows));
+      ASSERT_NE(std::find(rows.begin(), rows.end(), row), rows.end());
+    }
+  }
+
+  // What differs between writers.
+  void RandomProperties(parquet::WriterProperties::Builder& builder, bool allows_v2) {
+    const uint64_t kind = random_.Next();
+    builder.enable_store_decimal_as_integer();
+    if (kind % 3 == 0) builder.disable_dictionary();
+    if (kind % 7 < 2) builder.encoding(parquet::Encoding::PLAIN);
+    if (kind % 5 == 0) builder.enable_write_page_index();
+    if (kind % 5 > 2) builder.disable_write_page_index();
+    if (kind % 2 == 0) builder.enable_page_checksum();
+    builder.max_rows_per_page(40 + static_cast<int64_t>(kind % 200));
+    builder.write_batch_size(20);
+    builder.data_pagesize(1000);
+    if (kind % 11 == 0) builder.dictionary_pagesize_limit(300);
+    if (allows_v2 && kind % 13 < 5) {
+      builder.data_page_version(parquet::ParquetDataPageVersion::V2);
+    }
+    const parquet::Compression::type codecs[] = {
+        parquet::Compression::ZSTD, parquet::Compression::SNAPPY, parquet::Compression::GZIP,
+        parquet::Compression::UNCOMPRESSED, parquet::Compression::LZ4};
+    builder.compression(codecs[kind / 17 % 5]);
+  }
+};
+
+// check: DATA-1
+TEST_F(ParquetRewrite, CopiedRowGroupsKeepEverything) {
+  const auto schema = RandomSchema(random_, 6, true);
+  Batches batches;
+  for (int i = 0; i < 3; ++i) batches.push_back(RandomBatch(random_, schema, 400));
+  ParquetSinkOptions options{.row_group_rows = 400, .page_rows = 70};
+  const auto probe = ParquetSchemaOf(schema, options, memory_);
+  ASSERT_TRUE(probe.ok());
+  const auto leaves =
+      LeafColumns(probe->tree.Find(parquet_field::file_metadata::kSchema)->items(), "probe");
+  for (const LeafColumn& leaf : *leaves) {
+    options.columns.push_back({.path = leaf.dotted_path, .bloom_distinct_count = 400});
+  }
+  Write("in", batches, options);
+  const auto input = Input("in");
+  std::vector<std::unique_ptr<CopiedRowGroup>> groups;
+  std::vector<const EncodedRows*> rows;
+  for (int i = 0; i < 6; ++i) {
+    groups.push_back(std::make_unique<CopiedRowGroup>(input, i % 3, CopyOptions{}));
+    rows.push_back(groups.back().get());
+  }
+  const WrittenFile file = WriteEncoded("out", schema, *input, rows);
+  EXPECT_EQ(file.row_count, 2400);
+  Batches twice = batches;
+  twice.insert(twice.end(), batches.begin(), batches.end());
+  ExpectSameRows(*Read("out", schema), *ToTable(twice));
+
+  const auto open = [&](const std::string& key) {
+    const std::string bytes = *ReadObject(ctx_, store_, key);
+    return parquet::ParquetFileReader::Open(
+        std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(bytes)));
+  };
+  const auto in = open("in"), out = open("out");
+  ASSERT_EQ(out->metadata()->num_row_groups(), 6);
+  EXPECT_TRUE(out->metadata()->schema()->Equals(*in->metadata()->schema()));
+  for (int g = 0; g < 6; ++g) {
+    const auto a = in->metadata()->RowGroup(g % 3), b = out->metadata()->RowGroup(g);
+    const auto index_a = in->GetPageIndexReader()->RowGroup(g % 3);
+    const auto index_b = out->GetPageIndexReader()->RowGroup(g);
+    for (int c = 0; c < a->num_columns(); ++c) {
+      const auto chunk_a = a->ColumnChunk(c), chunk_b = b->ColumnChunk(c);
+      EXPECT_EQ(chunk_a->num_values(), chunk_b->num_values());
+      EXPECT_EQ(chunk_a->encodings(), chunk_b->encodings());
+      EXPECT_EQ(chunk_a->is_stats_set(), chunk_b->is_stats_set());
+      if (chunk_a->is_stats_set()) {
+        EXPECT_TRUE(chunk_a->statistics()->Equals(*chunk_b->statistics()));
+      }
+      EXPECT_EQ(out->metadata()->schema()->Column(c)->schema_node()->field_id(),
+                in->metadata()->schema()->Column(c)->schema_node()->field_id());
+      const auto offsets_a = index_a->GetOffsetIndex(c), offsets_b = index_b->GetOffsetIndex(c);
+      ASSERT_NE(offsets_b, nullptr);
+      ASSERT_EQ(offsets_a->page_locations().size(), offsets_b->page_locations().size());
+      for (size_t p = 0; p < offsets_a->page_locations().size(); ++p) {
+        EXPECT_EQ(offsets_a->page_locations()[p].first_row_index,
+                  offsets_b->page_locations()[p].first_row_index);
+      }
+      const auto columns_a = index_a->GetColumnIndex(c), columns_b = index_b->GetColumnIndex(c);
+      ASSERT_EQ(columns_a == nullptr, columns_b == nullptr);
+      if (columns_a != nullptr) {
+        EXPECT_EQ(columns_a->encoded_min_values(), columns_b->encoded_min_values());
+        EXPECT_EQ(columns_a->null_counts(), columns_b->null_counts());
+      }
+      EXPECT_EQ(chunk_a->bloom_filter_offset().has_value(),
+                chunk_b->bloom_filter_offset().has_value());
+      if (chunk_b->bloom_filter_offset()) {
+        EXPECT_NE(out->GetBloomFilterReader().RowGroup(g)->GetColumnBloomFilter(c), nullptr);
+      }
+    }
+  }
+}
+
+// check: DATA-3
+TEST_F(ParquetRewrite, EachObstacleHasItsReason) {
+  const auto id = [](const char* name, std::shared_ptr<arrow::DataType> type, int number) {
+    return WithFieldId(arrow::field(name, std::move(type)), number);
+  };
+  const auto schema = arrow::schema({id("a", arrow::int64(), 1), id("b", arrow::utf8(), 2)});
+  Write("in", {RandomBatch(random_, schema, 100)});
+  const auto input = Input("in");
+  const auto reason = [&](const std::shared_ptr<arrow::Schema>& wanted, CopyTarget target,
+                          const RowFilter* deleted) {
+    const auto footer = ParquetSchemaOf(wanted, {}, memory_);
+    target.schema = &footer->tree.Find(parquet_field::file_metadata::kSchema)->items();
+    return JudgeCopy(*input, 0, deleted, target)->Reason();
+  };
+  const CopyTarget any{.small_is_fine = true};
+  EXPECT_EQ(reason(schema, any, nullptr), "");
+  // Renamed, reordered or dropped columns do not matter when ids tell them apart.
+  EXPECT_EQ(
+      reason(arrow::schema({id("bb", arrow::utf8(), 2), id("a", arrow::int64(), 1)}), any, nullptr),
+      "");
+  EXPECT_EQ(reason(arrow::schema({id("b", arrow::utf8(), 2)}), any, nullptr), "");
+  EXPECT_EQ(
+      reason(arrow::schema({id("a", arrow::int32(), 1), id("b", arrow::utf8(), 2)}), any, nullptr),
+      "schema differs: a");
+  EXPECT_EQ(reason(arrow::schema({id("a", arrow::int64(), 1)->WithNullable(false),
+                                  id("b", arrow::utf8(), 2)}),
+                   any, nullptr),
+            "schema differs: a");
+  EXPECT_EQ(reason(arrow::schema({id("a", arrow::int64(), 1), id("b", arrow::utf8(), 2),
+                                  id("c", arrow::utf8(), 3)}),
+                   any, nullptr),
+            "needs projection: c");
+  EXPECT_EQ(reason(arrow::schema({id("_KEY_a", arrow::int64(), 9), id("a", arrow::int64(), 1),
+                                  id("b", arrow::utf8(), 2)}),
+                   any, nullptr),
+            "key columns differ: _KEY_a");
+  EXPECT_EQ(reason(schema, {.order_is_wanted = true}, nullptr), "sort");
+  EXPECT_EQ(reason(schema, {}, nullptr), "small row groups");
+  Positions one;
+  one.Add(50);
+  const RowFilter deleted(std::move(one));
+  EXPECT_EQ(reason(schema, any, &deleted), "deleted rows");
+}
+
+TEST_F(ParquetRewrite, StitchedRandomFilesHaveTheRowsOfTheirInputs) {
+  for (int round = 0; round < 25; ++round) {
+    SCOPED_TRACE(round);
+    const auto schema = RandomSchema(random_, 5, round % 2 == 1);
+    Batches all;
+    std::vector<StitchPart> parts;
+    const bool allows_v2 = round % 3 == 0;
+    for (int f = 0; f < 3; ++f) {
+      const auto batch = RandomBatch(random_, schema, 120 + f * 210);
+      parquet::WriterProperties::Builder builder;
+      RandomProperties(builder, allows_v2);
+      const std::string key = fmt::format("in{}", f);
+      WriteByLibrary(key, *ToTable({batch}), 170, builder);
+      if (HasFatalFailure()) return;
+      all.push_back(batch);
+      const auto input = Input(key);
+      for (int g = 0; g < input->footer.row_group_count(); ++g) {
+        parts.push_back({.input = input, .row_group = g});
+      }
+    }
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    const WrittenFile file = WriteEncoded("out", schema, *parts[0].input, {&run});
+    const auto wanted = ToTable(all);
+    EXPECT_EQ(file.row_count, wanted->num_rows());
+    EXPECT_EQ(file.split_offsets.size(), 1U);
+    ExpectSameRows(*Read("out", schema), *wanted);
+    ExpectPageIndexIsRight("out", schema, *wanted);
+    if (HasFailure()) return;
+  }
+}
+
+// check: DATA-11
+TEST_F(ParquetRewrite, DeletedRowsLeavePageByPage) {
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    const auto schema = RandomSchema(random_, 5, round % 4 == 3);
+    const auto batch = RandomBatch(random_, schema, 700);
+    parquet::WriterProperties::Builder builder;
+    RandomProperties(builder, true);
+    WriteByLibrary("in", *ToTable({batch}), 300, builder);
+    if (HasFatalFailure()) return;
+    const auto input = Input("in");
+    Positions deleted;
+    for (uint64_t row = 0; row < 700; ++row) {
+      bool is_deleted = false;
+      switch (round % 8) {
+        case 0:
+          break;  // none
+        case 1:
+          is_deleted = row == 123;
+          break;
+        case 2:
+          is_deleted = row % 100 == 0 || row % 100 == 99;
+          break;
+        case 3:
+          is_deleted = row >= 100 && row < 200;
+          break;
+        case 4:
+          is_deleted = row >= 300 && row < 600;  // a whole row group
+          break;
+        case 5:
+          is_deleted = row % 2 == 0;
+          break;
+        case 6:
+          is_deleted = random_.Next() % 500 == 0;
+          break;
+        default:
+          is_deleted = row > 650 || random_.Next() % 10 != 0;
+      }
+      if (is_deleted) deleted.Add(row);
+    }
+    std::vector<int64_t> kept;
+    for (int64_t row = 0; row < 700; ++row) {
+      if (!deleted.Contains(static_cast<uint64_t>(row))) kept.push_back(row);
+    }
+    const RowFilter filter(std::move(deleted));
+    std::vector<StitchPart> parts;
+    for (int g = 0; g < input->footer.row_group_count(); ++g) {
+      parts.push_back({.input = input, .row_group = g, .deleted = &filter});
+    }
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    const WrittenFile file = WriteEncoded("out", schema, *input, {&run});
+    const auto wanted = TakeRows(*ToTable({batch}), kept);
+    ExpectSameRows(*Read("out", schema), *wanted);
+    if (wanted->num_rows() > 0) ExpectPageIndexIsRight("out", schema, *wanted);
+    for (size_t c = 0; c < file.metrics.columns.size(); ++c) {
+      const ColumnMetrics& column = file.metrics.columns[c];
+      if (column.is_repeated || column.path.find('.') != std::string::npos) continue;
+      const auto array = wanted->GetColumnByName(column.path);
+      EXPECT_EQ(column.null_count, array->null_count()) << column.path;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+// check: DATA-4
+TEST_F(ParquetRewrite, DictionariesAreKeptUnitedOrMaterialised) {
+  const auto schema = arrow::schema({arrow::field("s", arrow::utf8())});
+  const auto column = [&](const std::function<std::string(int)>& value, int rows) {
+    arrow::StringBuilder builder;
+    for (int i = 0; i < rows; ++i) {
+      const std::string text = value(i);
+      EXPECT_TRUE((text == "null" ? builder.AppendNull() : builder.Append(text)).ok());
+    }
+    return arrow::RecordBatch::Make(schema, rows, {builder.Finish().ValueOrDie()});
+  };
+  const auto stitch = [&](const Batches& batches, bool by_dictionary = true) {
+    std::vector<StitchPart> parts;
+    for (size_t i = 0; i < batches.size(); ++i) {
+      parquet::WriterProperties::Builder builder;
+      if (!by_dictionary) builder.disable_dictionary();
+      builder.max_rows_per_page(1000)->enable_write_page_index();
+      const std::string key = fmt::format("in{}", i);
+      WriteByLibrary(key, *ToTable({batches[i]}), 1 << 20, builder);
+      parts.push_back({.input = Input(key), .row_group = 0});
+    }
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    WriteEncoded("out", schema, *parts[0].input, {&run});
+    ExpectSameRows(*Read("out", schema), *ToTable(batches));
+    return counts;
+  };
+  const auto mod = [](int n, const std::string& prefix) {
+    return [n, prefix](int i) { return prefix + std::to_string(i % n); };
+  };
+  // Equal dictionaries, and one that is the beginning of another.
+  StitchCounts counts = stitch({column(mod(50, "v"), 3000), column(mod(50, "v"), 2000)});
+  EXPECT_EQ(counts.pages_copied, 5);
+  EXPECT_EQ(counts.pages_remapped, 0);
+  counts = stitch({column(mod(20, "v"), 3000), column(mod(50, "v"), 2000)});
+  EXPECT_EQ(counts.pages_copied, 5);
+  // Small and different: the second file's indices move.
+  counts = stitch({column(mod(50, "a"), 3000), column(mod(50, "b"), 2000)});
+  EXPECT_EQ(counts.pages_copied, 3);
+  EXPECT_EQ(counts.pages_remapped, 2);
+  // Unique values.
+  counts = stitch({column(mod(1 << 30, "a"), 3000), column(mod(1 << 30, "b"), 2000)});
+  EXPECT_EQ(counts.pages_materialised, 5);
+  // No dictionary at all.
+  counts = stitch({column(mod(9, "a"), 3000), column(mod(9, "b"), 2000)}, false);
+  EXPECT_EQ(counts.pages_copied, 5);
+  // One entry, a chunk of nulls, a page of nulls.
+  counts = stitch({column(mod(1, "a"), 3000), column([](int) { return "null"; }, 1500),
+                   column([](int i) { return i < 1000 ? "null" : "z"; }, 2000)});
+  EXPECT_EQ(counts.pages_materialised, 0);
+  EXPECT_EQ(counts.columns_decoded, 0);
+  // 2^16 + 1 entries: indices of 17 bits, each value often enough.
+  counts = stitch({column(mod(1, "first"), 300'000), column(mod(65'537, ""), 300'000)});
+  EXPECT_GT(counts.pages_remapped, 0);
+}
+
+TEST_F(ParquetRewrite, StatisticsOfStitchedFilesEqualARecount) {
+  const auto schema = arrow::schema(
+      {arrow::field("i", arrow::int64()), arrow::field("d", arrow::float64()),
+       arrow::field("s", arrow::utf8()), arrow::field("x", arrow::decimal128(30, 3))});
+  for (int round = 0; round < 10; ++round) {
+    Batches batches;
+    std::vector<StitchPart> parts;
+    for (int f = 0; f < 3; ++f) {
+      batches.push_back(RandomBatch(random_, schema, 200));
+      const std::string key = fmt::format("in{}", f);
+      Write(key, {batches.back()}, {.row_group_rows = 90});
+      const auto input = Input(key);
+      for (int g = 0; g < 3; ++g) parts.push_back({.input = input, .row_group = g});
+    }
+    const WrittenFile whole = Write("whole", batches);
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    const WrittenFile file = WriteEncoded("out", schema, *parts[0].input, {&run});
+    for (size_t c = 0; c < 4; ++c) {
+      const ColumnMetrics& got = file.metrics.columns[c];
+      const ColumnMetrics& wanted = whole.metrics.columns[c];
+      EXPECT_EQ(got.value_count, wanted.value_count);
+      EXPECT_EQ(got.null_count, wanted.null_count);
+      // One input without a bound (all NaN) leaves the result without: never half.
+      if (!got.lower || !wanted.lower) continue;
+      EXPECT_EQ(got.lower->value, wanted.lower->value) << got.path;
+      EXPECT_EQ(got.upper->value, wanted.upper->value) << got.path;
+    }
+  }
+}
+
+// check: DATA-7
+TEST_F(ParquetRewrite, JoinedBloomFiltersMissNothing) {
+  const auto schema = arrow::schema({arrow::field("k", arrow::utf8())});
+  for (const bool by_dictionary : {false, true}) {
+    std::vector<StitchPart> parts;
+    for (int f = 0; f < 4; ++f) {
+      arrow::StringBuilder builder;
+      for (int i = 0; i < 500; ++i) {
+        ASSERT_TRUE(
+            builder.Append(fmt::format("k{}", by_dictionary ? i % 40 + f : i * 4 + f)).ok());
+      }
+      const std::string key = fmt::format("in{}", f);
+      Write(key, {arrow::RecordBatch::Make(schema, 500, {builder.Finish().ValueOrDie()})},
+            {.columns = {{.path = "k",
+                          .dictionary =
+                              by_dictionary ? DictionaryChoice::kAlways : DictionaryChoice::kNever,
+                          .bloom_distinct_count = by_dictionary ? 50 : 3000,
+                          .bloom_false_positive_rate = 0.01}}});
+      parts.push_back({.input = Input(key), .row_group = 0});
+    }
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    WriteEncoded("out", schema, *parts[0].input, {&run});
+    const auto out = Input("out");
+    const auto view = ViewChunk(out->footer.chunk(0, 0), "out");
+    const auto filter = ReadBloomFilter(ctx_, *out->source, *view, "out");
+    ASSERT_TRUE(filter.ok() && filter->has_value());
+    const auto rows = Read("out", schema);
+    const auto& texts = static_cast<const arrow::StringArray&>(*rows->column(0)->chunk(0));
+    for (int64_t i = 0; i < texts.length(); ++i) {
+      ASSERT_TRUE(MayContain(**filter, texts.GetView(i)));
+    }
+    int64_t wrong = 0;
+    for (int i = 0; i < 10'000; ++i) wrong += MayContain(**filter, fmt::format("other{}", i));
+    EXPECT_LE(wrong, 200);
+  }
+}
+
+TEST_F(ParquetRewrite, PlanPicksTheCheapestStepAndTheRunKeepsAllRows) {
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    const auto schema = RandomSchema(random_, 4, round % 3 == 2);
+    std::vector<RewriteInput> inputs;
+    std::vector<std::unique_ptr<RowFilter>> filters;
+    Batches all;
+    std::vector<int64_t> kept;
+    int64_t row = 0;
+    for (int f = 0; f < 4; ++f) {
+      const auto batch = RandomBatch(random_, schema, 500);
+      const std::string key = fmt::format("in{}", f);
+      Write(key, {batch}, {.row_group_rows = f % 2 == 0 ? 500 : 90, .page_rows = 50});
+      Positions deleted;
+      for (uint64_t i = 0; i < 500; ++i, ++row) {
+        const bool is_deleted = f == 1 ? random_.Next() % 20 == 0 : f == 2 && i < 100;
+        if (is_deleted) deleted.Add(i);
+        if (!is_deleted) kept.push_back(row);
+      }
+      filters.push_back(std::make_unique<RowFilter>(std::move(deleted)));
+      inputs.push_back({.file = Input(key), .deleted = filters.back().get()});
+      all.push_back(batch);
+    }
+    RewriteTarget target;
+    target.copy.schema = &inputs[0].file->schema();
+    target.copy.row_group_bytes = round % 2 == 0 ? 20'000 : 1 << 20;
+    target.decodes_always = round == 11;
+    const auto steps = PlanRewrite(inputs, target);
+    ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+    ASSERT_FALSE(steps->empty());
+    EXPECT_NE((*steps)[0].kind == StepKind::kDecode, round != 11);
+    const auto factory = [&](const Context& ctx, int64_t number) -> Result<RollingSink::Opened> {
+      RollingSink::Opened opened{.key = fmt::format("out/{}", number), .sink = nullptr};
+      PF_ASSIGN(auto bytes, store_.Create(ctx, opened.key, -1));
+      ParquetSinkOptions options;
+      options.schema_of = &inputs[0].file->footer;
+      PF_ASSIGN(opened.sink,
+                ParquetSink::Open(ctx, std::move(bytes), opened.key, schema, options, memory_));
+      return opened;
+    };
+    RollingSink sink(store_, factory, {.size_bytes = round % 4 == 0 ? 30'000 : 1 << 30});
+    RewriteCounts counts;
+    const Status status =
+        RunRewrite(ctx_, inputs, *steps, target, schema, {}, sink, memory_, counts);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    const auto files = sink.Close(ctx_);
+    ASSERT_TRUE(files.ok());
+    std::vector<std::unique_ptr<BatchSource>> sources;
+    for (const WrittenFile& file : *files) {
+      ScanSpec spec;
+      spec.wanted = schema;
+      sources.push_back(Open(file.key, spec));
+    }
+    ConcatenatedBatches joined(std::move(sources));
+    ExpectSameRows(*ReadAll(ctx_, joined), *TakeRows(*ToTable(all), kept));
+    if (HasFailure()) return;
+  }
+}
+
+// check: DATA-8
+TEST_F(ParquetRewrite, ManyRowGroupsOfOneRowBecomeFew) {
+  const auto schema = arrow::schema({WithFieldId(arrow::field("a", arrow::int64()), 1),
+                                     WithFieldId(arrow::field("b", arrow::utf8()), 2)});
+  const auto batch = RandomBatch(random_, schema, 10'000);
+  parquet::WriterProperties::Builder builder;
+  builder.disable_write_page_index();
+  WriteByLibrary("in", *ToTable({batch}), 1, builder);
+  const std::vector<RewriteInput> inputs{{.file = Input("in")}};
+  RewriteTarget target;
+  target.copy.schema = &inputs[0].file->schema();
+  target.copy.row_group_bytes = 1 << 20;
+  const auto steps = PlanRewrite(inputs, target);
+  ASSERT_TRUE(steps.ok());
+  ASSERT_LE(steps->size(), 3U);
+  std::vector<std::unique_ptr<StitchedRun>> runs;
+  std::vector<const EncodedRows*> rows;
+  StitchCounts counts;
+  for (const RewriteStep& step : *steps) {
+    std::vector<StitchPart> parts;
+    for (const GroupRef& group : step.groups) {
+      parts.push_back({.input = inputs[0].file, .row_group = group.row_group});
+    }
+    runs.push_back(std::make_unique<StitchedRun>(parts, StitchOptions{}, memory_, counts));
+    rows.push_back(runs.back().get());
+  }
+  const WrittenFile file = WriteEncoded("out", schema, *inputs[0].file, rows);
+  EXPECT_EQ(file.split_offsets.size(), steps->size());
+  ExpectSameRows(*Read("out", schema), *ToTable({batch}));
+}
+
+TEST_F(ParquetRewrite, DamagedInputsAreErrorsAndNothingElse) {
+  const auto schema = RandomSchema(random_, 4, true);
+  Write("in", {RandomBatch(random_, schema, 300)}, {.row_group_rows = 100, .page_rows = 30});
+  const std::string bytes = *ReadObject(ctx_, store_, "in");
+  int64_t failures = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string damaged = bytes;
+    const size_t from = round % 3 == 0 ? 0 : damaged.size() / 2;
+    for (uint64_t n = 1 + random_.Next() % 3; n > 0; --n) {
+      damaged[from + random_.Next() % (damaged.size() - from)] ^=
+          static_cast<char>(1 << (random_.Next() % 8));
+    }
+    ASSERT_TRUE(WriteObject(ctx_, store_, "d", damaged).ok());
+    auto input = OpenParquetInput(ctx_, Object("d"), "d");
+    if (!input.ok()) {
+      ++failures;
+      continue;
+    }
+    std::string out;
+    std::vector<StitchPart> parts;
+    Positions deleted;
+    deleted.Add(5);
+    deleted.Add(150);
+    const RowFilter filter(std::move(deleted));
+    for (int g = 0; g < (*input)->footer.row_group_count(); ++g) {
+      parts.push_back({.input = *input, .row_group = g, .deleted = &filter});
+    }
+    ParquetSinkOptions options;
+    options.schema_of = &(*input)->footer;
+    auto sink = ParquetSink::Open(ctx_, Create("o"), "o", schema, options, memory_);
+    if (!sink.ok()) {
+      ++failures;
+      continue;
+    }
+    StitchCounts counts;
+    Status status = (*sink)->AppendEncoded(ctx_, StitchedRun(parts, {}, memory_, counts));
+    if (status.ok()) status = (*sink)->AppendEncoded(ctx_, CopiedRowGroup(*input, 0, {}));
+    if (!status.ok()) ++failures;
+  }
+  EXPECT_GT(failures, 150);
+}
+
+}  // namespace
+}  // namespace partforge::data

@@ -1,0 +1,328 @@
+#include "data/rewrite_plan.h"
+
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/borrowed_source.h"
+#include "data/page_codec.h"
+#include "data/parquet_source.h"
+
+namespace partforge::data {
+namespace {
+
+using namespace parquet_field;  // NOLINT: names of parquet.thrift
+
+// A dictionary of more than this share of its chunk's bytes holds mostly values that occur once:
+// joining such chunks turns indices into values, which costs about as much as encoding.
+constexpr double kUniqueDictionaryShare = 0.4;
+// Above this share of the bytes in such columns rows are decoded.
+constexpr double kMaterialisedShareMax = 0.5;
+// Pages lost rows in more than this share of their bytes: decoding costs the same.
+constexpr double kTouchedShareMax = 2.0 / 3;
+constexpr int64_t kPageRows = 20'000;  // of writers that cut pages by rows
+
+// What the plan needs to know of one row group.
+struct Group {
+  GroupRef ref;
+  int64_t rows = 0, live_rows = 0, bytes = 0;
+  double unique_share = 0;   // of bytes in columns whose dictionaries hold unique values
+  double nested_share = 0;   // of bytes in nested columns
+  double touched_share = 0;  // of pages that lose a row, about
+  CopyVerdict verdict;
+};
+
+class Planner {
+ public:
+  Planner(const std::vector<RewriteInput>& inputs, const RewriteTarget& target)
+      : inputs_(inputs), target_(target) {}
+
+  Result<std::vector<RewriteStep>> Plan() {
+    PF_TRY(CollectGroups());
+    int64_t rows = 0, bytes = 0;
+    for (const Group& group : groups_) {
+      rows += group.rows;
+      bytes += group.bytes;
+    }
+    const double row_bytes =
+        rows == 0 ? 1 : std::max(1.0, static_cast<double>(bytes) / static_cast<double>(rows));
+    rows_max_ = std::clamp<int64_t>(
+        static_cast<int64_t>(static_cast<double>(target_.copy.row_group_bytes) / row_bytes), 1,
+        target_.row_group_rows_max);
+    for (const Group& group : groups_) Place(group);
+    EndRun();
+    return std::move(steps_);
+  }
+
+ private:
+  Status CollectGroups() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const ParquetInput& file = *inputs_[i].file;
+      if (file.footer.row_group_count() == 0) continue;
+      // Deleted rows and small sizes are handled below; the rest, which forbids both, is the same
+      // for all row groups of a file.
+      CopyTarget copy = target_.copy;
+      copy.small_is_fine = true;
+      PF_ASSIGN(const CopyVerdict verdict, JudgeCopy(file, 0, nullptr, copy));
+      for (int g = 0; g < file.footer.row_group_count(); ++g) {
+        const StitchPart part{
+            .input = inputs_[i].file, .row_group = g, .deleted = inputs_[i].deleted};
+        Group group;
+        group.ref = {.input = i, .row_group = g};
+        group.rows = file.RowCount(g);
+        group.live_rows = part.LiveRows();
+        if (group.live_rows == 0) continue;
+        PF_TRY(Measure(file, group));
+        group.verdict = verdict;
+        if (group.live_rows < group.rows) group.touched_share = TouchedShare(i, group);
+        groups_.push_back(std::move(group));
+      }
+    }
+    return {};
+  }
+
+  static Status Measure(const ParquetInput& file, Group& group) {
+    double unique = 0, nested = 0;
+    for (size_t c = 0; c < file.columns.size(); ++c) {
+      PF_ASSIGN(
+          const ChunkView view,
+          ViewChunk(file.footer.chunk(group.ref.row_group, static_cast<int>(c)), file.file_name));
+      group.bytes += view.bytes.length;
+      const auto bytes = static_cast<double>(view.bytes.length);
+      if (view.dictionary_page_offset &&
+          static_cast<double>(view.data_page_offset - *view.dictionary_page_offset) >
+              kUniqueDictionaryShare * bytes) {
+        unique += bytes;
+      }
+      if (file.columns[c].max_repetition_level > 0) nested += bytes;
+    }
+    const double total = std::max(1.0, static_cast<double>(group.bytes));
+    group.unique_share = unique / total;
+    group.nested_share = nested / total;
+    return {};
+  }
+
+  double TouchedShare(size_t input, const Group& group) const {
+    const auto begin = static_cast<uint64_t>(
+        inputs_[input].file->first_rows[static_cast<size_t>(group.ref.row_group)]);
+    int64_t windows = 0, touched = 0;
+    for (int64_t row = 0; row < group.rows; row += kPageRows, ++windows) {
+      const int64_t count = std::min(kPageRows, group.rows - row);
+      const RowRun run{.begin = begin + static_cast<uint64_t>(row),
+                       .end = begin + static_cast<uint64_t>(row + count)};
+      const uint64_t live = inputs_[input].deleted->LiveRows(run);
+      if (live != run.size() && live != 0) ++touched;
+    }
+    return static_cast<double>(touched) / static_cast<double>(std::max<int64_t>(windows, 1));
+  }
+
+  // Why the rows of a group must be decoded; empty when they need not be.
+  std::string DecodeReason(const Group& group) const {
+    if (!group.verdict.can_copy()) return group.verdict.Reason();
+    if (target_.decodes_always) return "asked for";
+    if (group.live_rows == group.rows) return "";
+    if (group.nested_share > kMaterialisedShareMax) return "deleted rows in nested columns";
+    if (group.touched_share > kTouchedShareMax && group.unique_share > kMaterialisedShareMax) {
+      return "deleted rows in most pages";
+    }
+    return "";
+  }
+
+  void Place(const Group& group) {
+    if (std::string reason = DecodeReason(group); !reason.empty()) {
+      EndRun();
+      AddDecode(group, std::move(reason));
+      return;
+    }
+    const bool is_small =
+        !target_.copy.small_is_fine && group.bytes < target_.copy.row_group_bytes / kSmallShare;
+    if (!is_small) {
+      EndRun();
+      run_.push_back(&group);
+      EndRun();
+      return;
+    }
+    int64_t rows = group.live_rows, bytes = group.bytes;
+    for (const Group* other : run_) {
+      rows += other->live_rows;
+      bytes += other->bytes;
+    }
+    if (!run_.empty() && (rows > rows_max_ || bytes > target_.copy.row_group_bytes)) EndRun();
+    run_.push_back(&group);
+  }
+
+  static constexpr int64_t kSmallShare = 8;
+
+  void EndRun() {
+    if (run_.empty()) return;
+    RewriteStep step;
+    double unique = 0;
+    bool has_deletes = false;
+    for (const Group* group : run_) {
+      step.groups.push_back(group->ref);
+      step.live_rows += group->live_rows;
+      step.bytes += group->bytes;
+      unique += group->unique_share * static_cast<double>(group->bytes);
+      has_deletes = has_deletes || group->live_rows < group->rows;
+    }
+    if (run_.size() == 1) {
+      step.kind = has_deletes ? StepKind::kFilterPages : StepKind::kCopy;
+      if (has_deletes) step.reason = "deleted rows";
+    } else if (unique > kMaterialisedShareMax * static_cast<double>(step.bytes)) {
+      const std::vector<const Group*> run = std::move(run_);
+      run_.clear();
+      for (const Group* group : run) AddDecode(*group, "dictionaries of unique values");
+      return;
+    } else {
+      step.kind = StepKind::kStitch;
+      step.reason = "small row groups";
+    }
+    steps_.push_back(std::move(step));
+    run_.clear();
+  }
+
+  void AddDecode(const Group& group, std::string reason) {
+    const bool joins = !steps_.empty() && steps_.back().kind == StepKind::kDecode &&
+                       steps_.back().reason == reason;
+    if (!joins) {
+      steps_.push_back({.kind = StepKind::kDecode, .groups = {}, .reason = std::move(reason)});
+    }
+    RewriteStep& step = steps_.back();
+    step.groups.push_back(group.ref);
+    step.live_rows += group.live_rows;
+    step.bytes += group.bytes;
+  }
+
+  const std::vector<RewriteInput>& inputs_;
+  const RewriteTarget& target_;
+  std::vector<Group> groups_;
+  int64_t rows_max_ = 0;
+  std::vector<const Group*> run_;
+  std::vector<RewriteStep> steps_;
+};
+
+}  // namespace
+
+std::string_view StepName(StepKind kind) {
+  switch (kind) {
+    case StepKind::kCopy:
+      return "copy";
+    case StepKind::kStitch:
+      return "stitch";
+    case StepKind::kFilterPages:
+      return "filter pages";
+    case StepKind::kDecode:
+      return "decode";
+  }
+  return "";
+}
+
+Result<std::vector<RewriteStep>> PlanRewrite(const std::vector<RewriteInput>& inputs,
+                                             const RewriteTarget& target) {
+  return Planner(inputs, target).Plan();
+}
+
+namespace {
+
+class Runner {
+ public:
+  Runner(const std::vector<RewriteInput>& inputs, const RewriteTarget& target,
+         const std::shared_ptr<arrow::Schema>& schema, const StitchOptions& options,
+         RollingSink& sink, ArrowMemory& memory, RewriteCounts& counts)
+      : inputs_(inputs),
+        target_(target),
+        schema_(schema),
+        options_(options),
+        sink_(sink),
+        memory_(memory),
+        counts_(counts) {}
+
+  Status Run(const Context& ctx, const RewriteStep& step) {
+    switch (step.kind) {
+      case StepKind::kCopy: {
+        const RewriteInput& input = inputs_[step.groups[0].input];
+        PF_ASSIGN(std::vector<int> leaves, LeavesOf(input));
+        ++counts_.row_groups_copied;
+        return sink_.AppendEncoded(ctx, CopiedRowGroup(input.file, step.groups[0].row_group,
+                                                       {.leaves = std::move(leaves)}));
+      }
+      case StepKind::kStitch:
+      case StepKind::kFilterPages: {
+        std::vector<StitchPart> parts;
+        for (const GroupRef& group : step.groups) {
+          const RewriteInput& input = inputs_[group.input];
+          PF_ASSIGN(std::vector<int> leaves, LeavesOf(input));
+          parts.push_back({.input = input.file,
+                           .row_group = group.row_group,
+                           .leaves = std::move(leaves),
+                           .deleted = input.deleted});
+        }
+        ++counts_.runs_stitched;
+        return sink_.AppendEncoded(ctx,
+                                   StitchedRun(std::move(parts), options_, memory_, counts_.pages));
+      }
+      case StepKind::kDecode:
+        for (const GroupRef& group : step.groups) PF_TRY(Decode(ctx, group));
+        return {};
+    }
+    return {};
+  }
+
+ private:
+  // Empty for the identity.
+  Result<std::vector<int>> LeavesOf(const RewriteInput& input) const {
+    PF_ASSIGN(LeafMapping mapping, MapParquetLeaves(input.file->schema(), *target_.copy.schema,
+                                                    target_.copy.match, input.file->file_name));
+    if (mapping.difference || !mapping.missing.empty()) {
+      return Status(Code::kInternal,
+                    fmt::format("rewrite: {} was planned to be copied", input.file->file_name));
+    }
+    const bool is_whole = mapping.leaves.size() == input.file->columns.size();
+    if (is_whole && mapping.is_identity()) return std::vector<int>();
+    return std::move(mapping.leaves);
+  }
+
+  Status Decode(const Context& ctx, const GroupRef& group) {
+    const RewriteInput& input = inputs_[group.input];
+    ScanSpec spec;
+    spec.wanted = schema_;
+    spec.mapping = input.mapping;
+    spec.row_groups = {group.row_group};
+    spec.deleted = input.deleted;
+    PF_ASSIGN(const auto source,
+              ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(*input.file->source),
+                                  input.file->file_name, std::move(spec), memory_));
+    while (true) {
+      PF_ASSIGN(const auto batch, source->Next(ctx));
+      if (batch == nullptr) return {};
+      counts_.rows_decoded += batch->num_rows();
+      PF_TRY(sink_.Write(ctx, *batch));
+    }
+  }
+
+  const std::vector<RewriteInput>& inputs_;
+  const RewriteTarget& target_;
+  const std::shared_ptr<arrow::Schema>& schema_;
+  const StitchOptions& options_;
+  RollingSink& sink_;
+  ArrowMemory& memory_;
+  RewriteCounts& counts_;
+};
+
+}  // namespace
+
+Status RunRewrite(const Context& ctx, const std::vector<RewriteInput>& inputs,
+                  const std::vector<RewriteStep>& steps, const RewriteTarget& target,
+                  const std::shared_ptr<arrow::Schema>& schema, const StitchOptions& options,
+                  RollingSink& sink, ArrowMemory& memory, RewriteCounts& counts) {
+  Runner runner(inputs, target, schema, options, sink, memory, counts);
+  for (const RewriteStep& step : steps) {
+    PF_TRY(ctx.CheckStop("rewriting files"));
+    PF_TRY(runner.Run(ctx, step));
+  }
+  return {};
+}
+
+}  // namespace partforge::data

@@ -1,0 +1,373 @@
+#include "data/sort_merge.h"
+
+#include <arrow/api.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "data/random_batches.h"
+#include "testing/test_world.h"
+
+namespace partforge::data {
+namespace {
+
+using data::testing::ExpectSameRows;
+using data::testing::RandomArray;
+using data::testing::RandomBatch;
+using data::testing::RandomSchema;
+using data::testing::ReadAll;
+using data::testing::TakeRows;
+using data::testing::ToTable;
+using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
+
+class SortMerge : public ::testing::Test {
+ protected:
+  std::unique_ptr<BatchSource> Source(const Batches& batches) {
+    return std::make_unique<MemoryBatches>(batches.at(0)->schema(), batches);
+  }
+
+  // Row numbers of the table in the order of the keys, ties by number.
+  std::vector<int64_t> Order(const arrow::Table& table, const KeyEncoder& keys) {
+    const auto batch = table.CombineChunksToBatch().ValueOrDie();
+    const auto encoded = keys.Encode(*batch);
+    EXPECT_TRUE(encoded.ok());
+    std::vector<int64_t> rows(static_cast<size_t>(table.num_rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::stable_sort(rows.begin(), rows.end(), [&](int64_t a, int64_t b) {
+      return (*encoded)[static_cast<size_t>(a)] < (*encoded)[static_cast<size_t>(b)];
+    });
+    return rows;
+  }
+
+  // Key, where it came from, and something to carry.
+  static std::shared_ptr<arrow::Schema> KeySchema() {
+    return arrow::schema({arrow::field("k", arrow::int64()), arrow::field("s", arrow::int32()),
+                          arrow::field("text", arrow::utf8()),
+                          arrow::field("l", arrow::list(arrow::int32()))});
+  }
+
+  // A sorted source: keys below `limit`, in batches of random sizes.
+  Batches SortedBatches(int source, int64_t rows, int64_t limit) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < rows; ++i) {
+      keys.push_back(static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(limit)));
+    }
+    std::sort(keys.begin(), keys.end());
+    Batches batches;
+    for (size_t at = 0; at < keys.size();) {
+      const size_t count = std::min<size_t>(1 + random_.Next() % 90, keys.size() - at);
+      arrow::Int64Builder key;
+      arrow::Int32Builder number;
+      for (size_t i = 0; i < count; ++i) {
+        EXPECT_TRUE(key.Append(keys[at + i]).ok());
+        EXPECT_TRUE(number.Append(source).ok());
+      }
+      const auto n = static_cast<int64_t>(count);
+      batches.push_back(
+          arrow::RecordBatch::Make(KeySchema(), n,
+                                   {key.Finish().ValueOrDie(), number.Finish().ValueOrDie(),
+                                    RandomArray(random_, arrow::utf8(), n, true),
+                                    RandomArray(random_, arrow::list(arrow::int32()), n, true)}));
+      at += count;
+    }
+    return batches;
+  }
+
+  const uint64_t seed_ = partforge::testing::TestSeed();
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(seed_)};
+  partforge::testing::SeededRandom random_{seed_};
+  partforge::testing::TestWorld world_;
+  Context ctx_ = world_.context();
+  ArrowMemory memory_{ctx_.memory};
+  partforge::testing::TempDir dir_;
+  SpillSpace space_{dir_.path(), int64_t{1} << 30};
+};
+
+// The order of two values, told without keys.
+int Compare(const arrow::Array& array, int64_t a, int64_t b, const SortColumn& column) {
+  if (array.IsNull(a) || array.IsNull(b)) {
+    if (array.IsNull(a) == array.IsNull(b)) return 0;
+    return array.IsNull(a) == (column.nulls == NullOrder::kNullsFirst) ? -1 : 1;
+  }
+  int order = 0;
+  const auto by = [&](const auto& x, const auto& y) { order = x < y ? -1 : y < x ? 1 : 0; };
+  switch (array.type_id()) {
+    case arrow::Type::BOOL: {
+      const auto& values = static_cast<const arrow::BooleanArray&>(array);
+      by(values.Value(a), values.Value(b));
+      break;
+    }
+    case arrow::Type::DOUBLE: {
+      const auto rank = [&](int64_t row) {
+        int64_t bits = 0;
+        const double value = static_cast<const arrow::DoubleArray&>(array).Value(row);
+        std::memcpy(&bits, &value, sizeof bits);
+        return bits < 0 ? std::numeric_limits<int64_t>::min() - bits - 1 : bits;
+      };
+      by(rank(a), rank(b));
+      break;
+    }
+    case arrow::Type::STRING: {
+      const auto& values = static_cast<const arrow::StringArray&>(array);
+      by(values.GetView(a), values.GetView(b));
+      break;
+    }
+    case arrow::Type::DECIMAL128: {
+      const auto& values = static_cast<const arrow::Decimal128Array&>(array);
+      by(arrow::Decimal128(values.GetValue(a)), arrow::Decimal128(values.GetValue(b)));
+      break;
+    }
+    case arrow::Type::INT32: {
+      const auto& values = static_cast<const arrow::Int32Array&>(array);
+      by(values.Value(a), values.Value(b));
+      break;
+    }
+    default:
+      ADD_FAILURE() << array.type()->ToString();
+  }
+  return column.direction == SortDirection::kAscending ? order : -order;
+}
+
+// check: DATA-15
+TEST_F(SortMerge, KeysOrderAsTheirValuesDo) {
+  const std::vector<std::shared_ptr<arrow::DataType>> types = {
+      arrow::boolean(), arrow::float64(), arrow::utf8(), arrow::decimal128(30, 4), arrow::int32()};
+  for (int round = 0; round < 30; ++round) {
+    arrow::FieldVector fields;
+    arrow::ArrayVector arrays;
+    std::vector<SortColumn> columns;
+    for (int i = 0; i < 3; ++i) {
+      const auto& type = types[random_.Next() % types.size()];
+      const bool nullable = random_.Next() % 2 == 0;
+      fields.push_back(arrow::field(fmt::format("c{}", i), type, nullable));
+      arrays.push_back(RandomArray(random_, type, 60, nullable, {.distinct_max = 7}));
+      columns.push_back(
+          {.name = fields.back()->name(),
+           .direction =
+               random_.Next() % 2 == 0 ? SortDirection::kAscending : SortDirection::kDescending,
+           .nulls = random_.Next() % 2 == 0 ? NullOrder::kNullsFirst : NullOrder::kNullsLast});
+    }
+    const auto schema = arrow::schema(fields);
+    const auto batch = arrow::RecordBatch::Make(schema, 60, arrays);
+    const auto encoder = MakeKeyEncoder(schema, columns);
+    ASSERT_TRUE(encoder.ok());
+    const auto keys = (*encoder)->Encode(*batch);
+    for (size_t a = 0; a < 60; ++a) {
+      for (size_t b = 0; b < 60; ++b) {
+        int wanted = 0;
+        for (size_t c = 0; c < 3 && wanted == 0; ++c) {
+          wanted =
+              Compare(*arrays[c], static_cast<int64_t>(a), static_cast<int64_t>(b), columns[c]);
+        }
+        const int got = (*keys)[a].compare((*keys)[b]);
+        ASSERT_EQ(got < 0, wanted < 0) << a << " " << b << " " << schema->ToString();
+        ASSERT_EQ(got > 0, wanted > 0);
+        const uint64_t prefix_a = KeyPrefix((*keys)[a]), prefix_b = KeyPrefix((*keys)[b]);
+        ASSERT_TRUE(prefix_a == prefix_b || (prefix_a < prefix_b) == (got < 0));
+      }
+    }
+  }
+}
+
+TEST_F(SortMerge, SortIsStableWithAndWithoutSpilling) {
+  const auto schema = arrow::schema(
+      {arrow::field("a", arrow::utf8()), arrow::field("b", arrow::int32()),
+       arrow::field("n", arrow::int64(), false), arrow::field("l", arrow::list(arrow::utf8()))});
+  Batches batches;
+  int64_t number = 0;
+  for (int i = 0; i < 65; ++i) {
+    const int64_t rows = 1 + static_cast<int64_t>(random_.Next() % 60);
+    arrow::Int64Builder numbers;
+    for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(numbers.Append(number++).ok());
+    batches.push_back(arrow::RecordBatch::Make(
+        schema, rows,
+        {RandomArray(random_, arrow::utf8(), rows, true, {.distinct_max = 9}),
+         RandomArray(random_, arrow::int32(), rows, true, {.distinct_max = 9}),
+         numbers.Finish().ValueOrDie(),
+         RandomArray(random_, arrow::list(arrow::utf8()), rows, true)}));
+  }
+  const auto keys = MakeKeyEncoder(
+      schema, {{.name = "a"}, {.name = "b", .direction = SortDirection::kDescending}});
+  const auto table = ToTable(batches);
+  const auto wanted = TakeRows(*table, Order(*table, **keys));
+  // All in memory, two runs and more, a run for each batch with several passes.
+  for (const int64_t run_bytes : {int64_t{1} << 30, int64_t{40'000}, int64_t{1}}) {
+    const auto input = Source(batches);
+    SortOptions options{.run_bytes = run_bytes, .fan_in_max = 8};
+    options.merge.batch_rows_max = 100;
+    const auto sorted = Sort(ctx_, *input, **keys, options, space_, memory_);
+    ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+    ExpectSameRows(*ReadAll(ctx_, **sorted), *wanted);
+  }
+  EXPECT_GT(space_.total_bytes(), 0);
+  EXPECT_EQ(space_.used_bytes(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(SortMerge, FullSpillSpaceIsAnErrorThatSaysSo) {
+  const auto schema = KeySchema();
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  SpillSpace tiny(dir_.path(), 1000);
+  const auto input = Source(SortedBatches(0, 3000, 100));
+  const auto sorted = Sort(ctx_, *input, **keys, {.run_bytes = 1}, tiny, memory_);
+  ASSERT_FALSE(sorted.ok());
+  EXPECT_EQ(sorted.status().code(), Code::kExhausted);
+  EXPECT_EQ(tiny.used_bytes(), 0);
+}
+
+// check: DATA-16
+TEST_F(SortMerge, MergeOfManySourcesKeepsOrderAndTies) {
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  for (const int count : {1, 2, 3, 64, 256}) {
+    for (const int64_t limit : {int64_t{1}, int64_t{50}, int64_t{1'000'000}}) {
+      SCOPED_TRACE(fmt::format("{} sources, keys below {}", count, limit));
+      std::vector<Batches> inputs;
+      Batches all;
+      for (int i = 0; i < count; ++i) {
+        inputs.push_back(SortedBatches(i, 1 + static_cast<int64_t>(random_.Next() % 300), limit));
+        all.insert(all.end(), inputs.back().begin(), inputs.back().end());
+      }
+      const auto table = ToTable(all);
+      const auto wanted = TakeRows(*table, Order(*table, **keys));
+      for (const Galloping galloping : {Galloping::kOn, Galloping::kOff}) {
+        std::vector<std::unique_ptr<BatchSource>> sources;
+        for (const Batches& input : inputs) sources.push_back(Source(input));
+        const auto merged = MergeSorted(ctx_, std::move(sources), **keys, nullptr,
+                                        {.galloping = galloping, .batch_rows_max = 333}, memory_);
+        ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+        ExpectSameRows(*ReadAll(ctx_, **merged), *wanted);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(SortMerge, LastSourceFirstTurnsTiesRound) {
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int i = 0; i < 5; ++i) sources.push_back(Source(SortedBatches(i, 40, 1)));
+  const auto merged = MergeSorted(ctx_, std::move(sources), **keys, nullptr,
+                                  {.ties = TieOrder::kLastSourceFirst}, memory_);
+  const auto table = ReadAll(ctx_, **merged);
+  const auto& source = static_cast<const arrow::Int32Array&>(*table->column(1)->chunk(0));
+  for (int64_t i = 1; i < source.length(); ++i) ASSERT_GE(source.Value(i - 1), source.Value(i));
+}
+
+TEST_F(SortMerge, DisjointSourcesPassThroughWithoutACopy) {
+  const auto schema = arrow::schema({arrow::field("k", arrow::int64(), false)});
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int64_t i = 0; i < 4; ++i) {
+    arrow::Int64Builder builder;
+    for (int64_t r = 0; r < 100; ++r) ASSERT_TRUE(builder.Append(i * 1000 + r).ok());
+    batches.push_back(arrow::RecordBatch::Make(schema, 100, {builder.Finish().ValueOrDie()}));
+    sources.push_back(Source({batches.back()}));
+  }
+  const auto merged =
+      MergeSorted(ctx_, std::move(sources), **keys, nullptr, {.batch_rows_max = 100}, memory_);
+  for (const auto& batch : batches) EXPECT_EQ(*(*merged)->Next(ctx_), batch);
+}
+
+TEST_F(SortMerge, UnsortedSourceIsFound) {
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  Batches batches = SortedBatches(0, 300, 100'000);
+  ASSERT_GT(batches.size(), 2U);
+  std::swap(batches[0], batches[1]);
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  sources.push_back(Source(batches));
+  auto merged = MergeSorted(ctx_, std::move(sources), **keys, nullptr, {}, memory_);
+  ASSERT_TRUE(merged.ok());
+  const auto batch = (*merged)->Next(ctx_);
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.status().code(), Code::kCorruption);
+}
+
+// The last row of a key wins; keys divisible by five disappear.
+class LastWins final : public MergeFunction {
+ public:
+  Result<Reduced> Reduce(const Context&, std::span<const RowAt> rows) override {
+    const auto& keys = static_cast<const arrow::Int64Array&>(*rows.back().batch->column(0));
+    if (keys.Value(rows.back().row) % 5 == 0) return Reduced{};
+    for (const RowAt& row : rows) largest_group = std::max(largest_group, rows.size() + row.source);
+    return Reduced{.kind = Reduced::Kind::kRow, .at = rows.back()};
+  }
+  bool sees_single_rows() const override { return true; }
+  size_t largest_group = 0;
+};
+
+class FirstOfMany final : public MergeFunction {
+ public:
+  Result<Reduced> Reduce(const Context&, std::span<const RowAt> rows) override {
+    EXPECT_GE(rows.size(), 2U);
+    return Reduced{.kind = Reduced::Kind::kRow, .at = rows.front()};
+  }
+  bool sees_single_rows() const override { return false; }
+};
+
+TEST_F(SortMerge, GroupsOfOneKeyAreReducedAcrossBatchesAndSources) {
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  for (const int64_t limit : {int64_t{3}, int64_t{200}, int64_t{100'000}}) {
+    std::vector<Batches> inputs;
+    Batches all;
+    for (int i = 0; i < 6; ++i) {
+      inputs.push_back(SortedBatches(i, 250, limit));
+      all.insert(all.end(), inputs.back().begin(), inputs.back().end());
+    }
+    const auto table = ToTable(all);
+    const auto order = Order(*table, **keys);
+    const auto& key = static_cast<const arrow::Int64Array&>(*table->column(0)->chunk(0));
+    std::vector<int64_t> last, first;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const int64_t value = key.Value(order[i]);
+      const bool ends = i + 1 == order.size() || key.Value(order[i + 1]) != value;
+      const bool begins = i == 0 || key.Value(order[i - 1]) != value;
+      if (ends && value % 5 != 0) last.push_back(order[i]);
+      if (begins) first.push_back(order[i]);
+    }
+    const auto merge = [&](MergeFunction& function) {
+      std::vector<std::unique_ptr<BatchSource>> sources;
+      for (const Batches& input : inputs) sources.push_back(Source(input));
+      const auto merged =
+          MergeSorted(ctx_, std::move(sources), **keys, &function, {.batch_rows_max = 57}, memory_);
+      EXPECT_TRUE(merged.ok());
+      return ReadAll(ctx_, **merged);
+    };
+    LastWins last_wins;
+    ExpectSameRows(*merge(last_wins), *TakeRows(*table, last));
+    FirstOfMany first_of_many;
+    ExpectSameRows(*merge(first_of_many), *TakeRows(*table, first));
+  }
+}
+
+// check: DATA-17
+TEST_F(SortMerge, GatheredRowsDoNotDependOnHowRunsAreCut) {
+  for (int round = 0; round < 10; ++round) {
+    const auto schema = RandomSchema(random_, 6, true);
+    Batches batches;
+    for (int i = 0; i < 3; ++i) batches.push_back(RandomBatch(random_, schema, 200));
+    const auto table = ToTable(batches);
+    std::vector<BatchRun> runs;
+    std::vector<int64_t> rows;
+    for (int i = 0; i < 40; ++i) {
+      const size_t b = random_.Next() % 3;
+      constexpr int64_t kCounts[] = {1, 2, 31, 32, 33, 200};
+      const int64_t count = kCounts[random_.Next() % 6];
+      const auto begin =
+          static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(200 - count + 1));
+      // A slice has an offset of its own.
+      const int64_t cut = begin / 2;
+      runs.push_back({.batch = batches[b]->Slice(cut), .begin = begin - cut, .count = count});
+      for (int64_t r = 0; r < count; ++r) rows.push_back(static_cast<int64_t>(b) * 200 + begin + r);
+    }
+    const auto gathered = Gather(schema, runs, memory_);
+    ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
+    ASSERT_TRUE((*gathered)->ValidateFull().ok());
+    ExpectSameRows(*ToTable({*gathered}), *TakeRows(*table, rows));
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace partforge::data
