@@ -16,7 +16,7 @@ Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id"), part = input.options.String("part-id");
   if (part.empty() == !input.options.Bool("all")) {
     return Status(Code::kInvalidArgument, "exactly one of --all and --part-id is needed")
-        .Explain(1006, "retry-failed", "--all, or --part-id=PART");
+        .Explain(part.empty() ? 1006 : 1010, "retry-failed", "--all, or --part-id=PART");
   }
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   PF_TRY(state->View(input.ctx, job));

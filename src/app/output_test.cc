@@ -116,16 +116,19 @@ TEST(RenderError, NeverLetsAForeignTextBreakTheLine) {
 }
 
 TEST(RenderError, GivesANumberToEveryFailure) {
-  for (const Code code :
-       {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kRefused,
-        Code::kConflict, Code::kLeaseLost, Code::kUnavailable, Code::kExhausted, Code::kCorruption,
-        Code::kUnknownOutcome, Code::kCancelled, Code::kInternal}) {
-    const JsonDoc doc = ErrorDocument(Status(code, "why"));
-    const bool is_internal = code == Code::kInternal;
-    EXPECT_EQ(doc["code"] == "PF9001", is_internal) << CodeName(code) << " " << doc["code"];
-    EXPECT_FALSE(doc["do"].empty()) << CodeName(code);
-    EXPECT_NE(FindErrorId(NumberOf(Status(code, "why"))), nullptr);
+  const std::vector<std::pair<Code, int>> numbers = {
+      {Code::kInvalidArgument, 1020}, {Code::kNotFound, 1019},  {Code::kAlreadyExists, 6009},
+      {Code::kRefused, 1020},         {Code::kConflict, 6009},  {Code::kLeaseLost, 6005},
+      {Code::kUnavailable, 7016},     {Code::kExhausted, 7017}, {Code::kCorruption, 8007},
+      {Code::kUnknownOutcome, 6010},  {Code::kCancelled, 1018}, {Code::kInternal, 9001}};
+  for (const auto& [code, number] : numbers) {
+    const Status status(code, "why");
+    EXPECT_EQ(NumberOf(status), number) << CodeName(code);
+    ASSERT_NE(FindErrorId(number), nullptr) << CodeName(code);
+    EXPECT_EQ(ErrorDocument(status)["code"], ErrorIdText(number));
+    EXPECT_FALSE(ErrorDocument(status)["do"].empty()) << CodeName(code);
   }
+  EXPECT_EQ(NumberOf(Status(Code::kInternal, "x").Explain(2144, "", "")), 2144);
 }
 
 TEST(ProgressText, FitsTheWidthAndTellsTheEtaLate) {

@@ -13,6 +13,7 @@
 #include "clickhouse/slot_engines.h"
 #include "engine/engine.h"
 #include "job/job_store.h"
+#include "job/run_folder.h"
 #include "job/state_url.h"
 #include "store/object_store.h"
 
@@ -55,21 +56,27 @@ Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots);
 // Children of the slots of a worker (SlotEngines); stopped by the destructor.
 std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, int64_t slots);
 
-// An embedded engine on a scratch folder of its own, for checks of SQL; both go with the object.
+// An embedded engine on a run folder of its own, for checks of SQL; both go with the object. What a
+// killed process leaves is swept as the scratch of workers is.
 class ScratchEngine {
  public:
+  // `input.ctx` must outlive the object.
   static Result<std::unique_ptr<ScratchEngine>> Start(const CommandInput& input);
   ~ScratchEngine();
   Engine& engine() { return *engine_; }
 
  private:
-  ScratchEngine() = default;
-  std::filesystem::path folder_;
+  explicit ScratchEngine(const Context& ctx) : ctx_(ctx) {}
+  const Context ctx_;  // of the command, which outlives this, without its stop
+  std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<clickhouse::SlotEngines> engines_;
   Engine* engine_ = nullptr;
 };
 
 std::filesystem::path WorkDir(const CommandInput& input);
+// The same, made when absent. kInvalidArgument (PF1015) when this user cannot use it or others may
+// write to it; the default one, in a folder of all users, must be of this user alone.
+Result<std::filesystem::path> OpenWorkDir(const CommandInput& input);
 // What scripts/setup filled, when this program runs from a source tree; empty otherwise.
 std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment);
 

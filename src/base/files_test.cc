@@ -31,6 +31,8 @@ TEST(Errno, ChoosesTheCodeByWhatTheCallerDoes) {
   EXPECT_EQ(ErrnoStatus(ENOENT, "x").code(), Code::kNotFound);
   EXPECT_EQ(ErrnoStatus(EEXIST, "x").code(), Code::kAlreadyExists);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(), Code::kExhausted);
+  EXPECT_EQ(ErrnoStatus(ENOSPC, "x").explanation().pf_number, 7007);
+  EXPECT_EQ(ErrnoStatus(EACCES, "x").explanation().pf_number, 7015);
   EXPECT_EQ(ErrnoStatus(EDQUOT, "x").code(), Code::kExhausted);
   EXPECT_EQ(ErrnoStatus(EACCES, "x").code(), Code::kRefused);
   EXPECT_EQ(ErrnoStatus(EXDEV, "x").code(), Code::kInvalidArgument);
@@ -216,7 +218,7 @@ TEST(RelativePath, RefusesWhatLeavesOrHides) {
     const auto joined = JoinBelow("/root", path);
     ASSERT_FALSE(joined.ok()) << path;
     EXPECT_EQ(joined.status().code(), Code::kRefused) << path;
-    EXPECT_EQ(joined.status().explanation().pf_number, 8005);
+    EXPECT_EQ(joined.status().explanation().pf_number, 8006);
     EXPECT_EQ(joined.status().message().find('\n'), std::string::npos);
   }
   EXPECT_FALSE(CheckRelativePath(std::string(1025, 'x')).ok());

@@ -32,7 +32,7 @@ class ShadowWalk {
   ShadowWalk(const TableDisk& disk, std::string freeze, std::vector<Found>& found)
       : disk_(disk),
         freeze_(std::move(freeze)),
-        root_(disk.path / "shadow" / freeze_),
+        root_(ShadowFolder(disk, freeze_)),
         found_(found) {}
 
   Status Run(const Context& ctx) {
@@ -119,7 +119,7 @@ Result<FrozenPart> ReadFrozen(const Context& ctx, const Found& found) {
   part.disk = found.disk->name;
   part.freeze = found.freeze;
   part.relative_path = found.relative_path;
-  part.directory = found.disk->path / "shadow" / found.freeze / found.relative_path;
+  part.directory = ShadowFolder(*found.disk, found.freeze) / found.relative_path;
   Result<PartName> name = ParsePartName(part.directory.filename().string());
   if (!name.ok()) {
     return std::move(name)
@@ -145,6 +145,15 @@ std::string EscapeForFileName(std::string_view name) {
     escaped += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<uint8_t>(c));
   }
   return escaped;
+}
+
+std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {
+  const std::filesystem::path shadow = disk.path / "shadow";
+  const std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
+  std::error_code error;
+  if (std::filesystem::exists(escaped, error)) return escaped;
+  const std::filesystem::path plain = shadow / std::string(freeze);
+  return std::filesystem::exists(plain, error) ? plain : escaped;
 }
 
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,

@@ -58,6 +58,10 @@ Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
                               const TableName& table, const std::vector<std::string>& freezes,
                               CoveredParts covered);
 
+// Where a disk keeps a freeze: the server writes the name as EscapeForFileName does ("autumn-01" is
+// shadow/autumn%2D01). A folder of the plain name, made by hand, is taken when that is absent.
+std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze);
+
 // ClickHouse's escapeForFileName: every byte outside [A-Za-z0-9_] becomes %XX.
 std::string EscapeForFileName(std::string_view name);
 

@@ -122,7 +122,7 @@ void JobRig::Work(const RewriteSettings& settings) {
   while (true) {
     const auto stepped = (*worker)->Step(ctx());
     ASSERT_TRUE(stepped.ok()) << stepped.status().ToString();
-    if (*stepped == Stepped::kIdle || Count(TaskState::kReady) == 0) break;
+    if (ctx().IsStopping() || *stepped == Stepped::kIdle || Count(TaskState::kReady) == 0) break;
   }
   const Status closed = (*worker)->Close(ctx());
   EXPECT_TRUE(closed.ok()) << closed.ToString();

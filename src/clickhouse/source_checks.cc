@@ -13,7 +13,8 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kPollMs = 500;
-constexpr int kUnknownTable = 60, kUnknownDatabase = 81;
+// 390: since 26.x SHOW CREATE TABLE answers so for a table that does not exist.
+constexpr int kUnknownTable = 60, kUnknownDatabase = 81, kNoCreateTable = 390;
 
 std::string Sql(const TableName& table) {
   return QuoteTable(table.database, table.table);
@@ -24,11 +25,18 @@ std::string Where(const TableName& table) {
                      QuoteString(table.table));
 }
 
+// Patch parts that some part of their partition has not taken in yet. An applied one stays active
+// until the server's cleanup, minutes later; by then every part has a later data version.
 Result<int64_t> PatchParts(const Context& ctx, Engine& engine, const TableName& table) {
   return QueryInt(
       ctx, engine,
       fmt::format(
-          "SELECT count() FROM system.parts WHERE {} AND active AND startsWith(name, 'patch-')",
+          "SELECT count() FROM (SELECT replaceRegexpOne(partition_id, '^patch-[0-9a-f]+-', '') AS "
+          "patched, data_version FROM system.parts WHERE {0} AND active AND startsWith(name, "
+          "'patch-')) AS patches INNER JOIN (SELECT partition_id, min(data_version) AS oldest FROM "
+          "system.parts WHERE {0} AND active AND NOT startsWith(name, 'patch-') GROUP BY "
+          "partition_id) AS regular ON patches.patched = regular.partition_id WHERE "
+          "patches.data_version > regular.oldest",
           Where(table)),
       {});
 }
@@ -100,7 +108,8 @@ Result<std::string> ReadCreateTable(const Context& ctx, Engine& engine, const Ta
       engine.Query(ctx, fmt::format("SHOW CREATE TABLE {} FORMAT TSVRaw", Sql(table)), {});
   if (!outcome.ok()) {
     const int number = ClickHouseNumber(outcome.status());
-    if (number != kUnknownTable && number != kUnknownDatabase) return std::move(outcome).status();
+    if (number != kUnknownTable && number != kUnknownDatabase && number != kNoCreateTable)
+      return std::move(outcome).status();
     return Status(Code::kNotFound, outcome.status().message())
         .Explain(2101, table.ToString(), "check --database, --table and --clickhouse-url");
   }
@@ -115,7 +124,7 @@ Status FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, engine, table));
   for (const TableDisk& disk : location.disks) {
     std::error_code error;
-    const std::filesystem::path shadow = disk.path / "shadow" / name;
+    const std::filesystem::path shadow = ShadowFolder(disk, name);
     if (!std::filesystem::exists(shadow, error)) continue;
     return Status(Code::kRefused, fmt::format("disk {} has it already", disk.name))
         .Explain(2127, shadow.string(),

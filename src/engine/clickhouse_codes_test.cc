@@ -20,6 +20,14 @@ void ExpectClass(const Case& c) {
   EXPECT_EQ(failure.failure_class, c.failure_class) << c.number << " " << c.text;
 }
 
+TEST(ClickHouseCodes, EveryAnswerHasANumberAndARemedy) {
+  for (const int number : {0, 60, 241, 99'999}) {
+    const Status status = FromClickHouseCode(number, "DB::Exception: x");
+    EXPECT_EQ(status.explanation().pf_number, 7014) << number;
+    EXPECT_FALSE(status.explanation().what_to_do.empty()) << number;
+  }
+}
+
 TEST(ClickHouseCodes, RowsOneToThreeAreResource) {
   for (const Case& c : std::vector<Case>{
            {241, "Memory limit (for query) exceeded", Code::kExhausted, FailureClass::kResource},

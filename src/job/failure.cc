@@ -59,7 +59,7 @@ TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
   if (failure == nullptr) return edit;
   edit.failure_class = FailureClassName(failure->failure_class);
   edit.failure_code = failure->code;
-  edit.error = failure->status.message().substr(0, kErrorBytesMax);
+  edit.error = RecordedError(failure->status);
   return edit;
 }
 
@@ -70,6 +70,12 @@ bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
 }
 
 }  // namespace
+
+std::string RecordedError(const Status& status) {
+  const int number = status.explanation().pf_number;
+  std::string text = number == 0 ? std::string() : "PF" + std::to_string(number) + ": ";
+  return (text + status.message()).substr(0, kErrorBytesMax);
+}
 
 Failure FailureFrom(const Status& status) {
   return Failure{.failure_class = ClassOf(status.code()),

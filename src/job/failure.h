@@ -21,6 +21,9 @@ struct Failure {
 // !status.ok().
 Failure FailureFrom(const Status& status);
 
+// What is kept of a failure for people: "PF2145: …", at most 4 KiB. Requires !status.ok().
+std::string RecordedError(const Status& status);
+
 // Every task of the lease goes back where it was claimed from (READY, or COMPACT_READY for a batch)
 // and is not taken again for `backoff_ms`. `failure` may be null: handed back without a reason.
 Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms);

@@ -35,6 +35,13 @@ TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
   EXPECT_EQ(FailureFrom(Status(Code::kInternal, "")).code, 0);
 }
 
+TEST(RecordedError, BeginsWithTheNumberAndIsBounded) {
+  EXPECT_EQ(RecordedError(Status(Code::kInternal, "x")), "x");
+  EXPECT_EQ(RecordedError(Status(Code::kCorruption, "x").Explain(2133, "part", "retry")),
+            "PF2133: x");
+  EXPECT_EQ(RecordedError(Status(Code::kInternal, std::string(9'000, 'x'))).size(), 4'096u);
+}
+
 TEST(SettlementFor, WhatMayPassIsHandedBackWithABackOff) {
   for (const Code code :
        {Code::kUnavailable, Code::kExhausted, Code::kUnknownOutcome, Code::kCancelled}) {

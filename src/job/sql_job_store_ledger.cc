@@ -205,7 +205,7 @@ Status NoteAborted(SqlSession& session, const JobId& job, const CommitId& commit
   if (reason.failure_class.empty() || reason.error.empty()) return {};
   PF_ASSIGN(const SqlRows tasks, session.Run(statements::kAbortedTasks, {{"commit", commit}}));
   for (size_t i = 0; i < tasks.size(); ++i) {
-    PF_TRY(session.Run(statements::kAbortedPayload,
+    PF_TRY(session.Run(statements::kSetPayload,
                        {{"job", job},
                         {"task", tasks.row(i).String(0)},
                         {"payload", WithError(tasks.row(i).String(1), reason.error)}}));

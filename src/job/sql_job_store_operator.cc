@@ -30,8 +30,9 @@ Status AmendTask(SqlSession& session, SqlJournal& journal, const JobId& job, con
   } else if (edit.to == TaskState::kCompactReady && after.ready_at_ms == 0) {
     after.ready_at_ms = now_ms;
   }
-  const Json payload = WithError(edit.payload.value_or(before.payload),
-                                 edit.to == TaskState::kFailed ? edit.error : std::string());
+  const bool is_failed = edit.to == TaskState::kFailed;
+  const Json payload =
+      WithError(edit.payload.value_or(before.payload), is_failed ? edit.error : std::string());
   PF_ASSIGN(const SqlRows rows,
             session.Run(statements::kAmend, {{"job", job},
                                              {"task", edit.id},
@@ -42,6 +43,8 @@ Status AmendTask(SqlSession& session, SqlJournal& journal, const JobId& job, con
                                              {"ready_at", after.ready_at_ms},
                                              {"superseded_by", edit.superseded_by},
                                              {"finalize_at", 0},
+                                             {"failure_class", is_failed ? edit.failure_class : ""},
+                                             {"failure_code", is_failed ? edit.failure_code : 0},
                                              {"payload", payload}}));
   if (rows.changed() == 0) {
     return Status(Code::kConflict,

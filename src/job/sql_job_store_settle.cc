@@ -241,6 +241,10 @@ class Settling {
   int64_t window_end_ms_ = 0;  // latest ready_at of the inputs superseded so far
 };
 
+std::string PoisonText(int64_t crashes) {
+  return fmt::format("PF2139: its worker vanished {} times while it held the lease", crashes);
+}
+
 struct Expired {
   JobId job;
   TaskId task;
@@ -275,6 +279,12 @@ Result<bool> ReapOne(SqlSession& session, const Expired& expired, const ReapRule
                                                 {"backoff_ms", rules.backoff_ms},
                                                 {"failure_class", is_poison ? "poison" : ""}}));
   if (moved.changed() == 1) PF_TRY(journal.Moved(before, after, is_poison ? "poisoned" : "reaped"));
+  if (moved.changed() == 1 && is_poison) {
+    PF_TRY(session.Run(statements::kSetPayload,
+                       {{"job", expired.job},
+                        {"task", expired.task},
+                        {"payload", WithError(before.payload, PoisonText(before.crashes + 1))}}));
+  }
   PF_TRY(journal.Close());
   return true;
 }

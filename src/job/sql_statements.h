@@ -163,7 +163,7 @@ WHERE job_id = :job AND task_id = :task AND state = :from AND NOT EXISTS (SELECT
 
 // ---- §4.7 amend
 inline constexpr SqlStatement kAmend = {"amend", R"sql(
-UPDATE tasks SET state = :to, epoch = epoch + 1, winner = :winner, ready_at = :ready_at, superseded_by = :superseded_by, finalize_at = :finalize_at, crashes = 0, not_before = 0, failure_class = '', failure_code = 0,
+UPDATE tasks SET state = :to, epoch = epoch + 1, winner = :winner, ready_at = :ready_at, superseded_by = :superseded_by, finalize_at = :finalize_at, crashes = 0, not_before = 0, failure_class = :failure_class, failure_code = :failure_code,
   updated_at = pf_now(), payload = :payload
 WHERE job_id = :job AND task_id = :task AND state = :from AND epoch = :epoch AND commit_id = ''
   AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job_id = :job AND a.task_id = :task AND a.state = 'OPEN'))sql"};
@@ -254,9 +254,8 @@ UPDATE tasks SET state = :to, commit_id = '', failure_class = :failure_class, fa
 inline constexpr SqlStatement kAbortedTasks = {
     "aborted_tasks",
     "SELECT task_id, payload FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING'"};
-inline constexpr SqlStatement kAbortedPayload = {
-    "aborted_payload",
-    "UPDATE tasks SET payload = :payload WHERE job_id = :job AND task_id = :task"};
+inline constexpr SqlStatement kSetPayload = {
+    "set_payload", "UPDATE tasks SET payload = :payload WHERE job_id = :job AND task_id = :task"};
 // What published_tasks and abort_tasks are about to move; stable, because `own` holds the commit.
 inline constexpr SqlStatement kSumImporting = {"sum_importing", R"sql(
 SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(sum(parts_out), 0), coalesce(sum(rows_out), 0) FROM tasks WHERE commit_id = :commit AND state = 'IMPORTING')sql"};

@@ -406,7 +406,9 @@ TEST(S3Store, ObjectOverwrittenWhileReadIsAConflict) {
   ASSERT_TRUE(source.ok());
   ASSERT_TRUE(WriteObject(world.context(), store, "x", "9876543210").ok());
   std::byte out[4];
-  EXPECT_EQ((*source)->ReadAt(world.context(), 0, out).code(), Code::kConflict);
+  const Status changed = (*source)->ReadAt(world.context(), 0, out);
+  EXPECT_EQ(changed.code(), Code::kConflict);
+  EXPECT_EQ(changed.explanation().pf_number, 7006);
 }
 
 TEST(S3Store, LearnsTheServersClock) {

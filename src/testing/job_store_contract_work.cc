@@ -252,6 +252,7 @@ TEST_P(JobStoreContract, TheThirdExpiryIsPoison) {
   const Task task = Get("j", "t0");
   EXPECT_EQ(task.state, TaskState::kFailed);
   EXPECT_EQ(task.failure_class, "poison");
+  EXPECT_NE(task.payload.find("PF2139"), std::string::npos) << task.payload;
   EXPECT_TRUE(ClaimMany("w", 1).empty());
 }
 
@@ -309,6 +310,26 @@ TEST_P(JobStoreContract, AFailureKeepsItsReasonUntilItIsRetried) {
   EXPECT_EQ(again.failure_class, "");
   EXPECT_EQ(again.payload, R"({"line":0})");
   EXPECT_EQ(again.epoch, failed.epoch + 1);
+}
+
+TEST_P(JobStoreContract, AmendCanFailATaskWithItsReason) {
+  MakeJob("j", {5});
+  FinishAll();
+  Settlement failing;
+  TaskEdit& edit = failing.edits.emplace_back();
+  edit.id = "t0";
+  edit.from = TaskState::kFinished;
+  edit.epoch = Get("j", "t0").epoch;
+  edit.to = TaskState::kFailed;
+  edit.failure_class = "data";
+  edit.failure_code = 7;
+  edit.error = "the description is gone";
+  ASSERT_EQ(CodeOf(store().Amend(ctx(), "j", failing)), "OK");
+  const Task failed = Get("j", "t0");
+  EXPECT_EQ(failed.state, TaskState::kFailed);
+  EXPECT_EQ(failed.failure_class, "data");
+  EXPECT_EQ(failed.failure_code, 7);
+  EXPECT_NE(failed.payload.find("the description is gone"), std::string::npos) << failed.payload;
 }
 
 TEST_P(JobStoreContract, AmendRefusesAStaleEpochARunningAttemptAndTooManyEdits) {

@@ -536,7 +536,10 @@ Status MemoryJobStore::ReapAttempt(TaskRow& row, AttemptRow& attempt, const Reap
   row.task.not_before_ms = NowMs() + rules.backoff_ms;
   row.output_id.clear();
   const bool is_poison = !is_batch && row.task.crashes >= rules.crashes_max;
-  if (is_poison) row.task.failure_class = "poison";
+  if (is_poison) {
+    row.task.failure_class = "poison";
+    row.task.payload = WithError(row.task.payload, "PF2139: its worker vanished");
+  }
   Move(row,
        is_poison  ? TaskState::kFailed
        : is_batch ? TaskState::kCompactReady
@@ -575,9 +578,11 @@ Status MemoryJobStore::AmendEdit(const JobId& job, const TaskEdit& edit) {
   row->task.finalize_at_ms = 0;
   row->task.crashes = 0;
   row->task.not_before_ms = 0;
-  row->task.failure_class.clear();
-  row->task.failure_code = 0;
-  row->task.payload = WithError(edit.payload.value_or(row->task.payload), "");
+  const bool is_failed = edit.to == TaskState::kFailed;
+  row->task.failure_class = is_failed ? edit.failure_class : std::string();
+  row->task.failure_code = is_failed ? edit.failure_code : 0;
+  row->task.payload = WithError(edit.payload.value_or(row->task.payload),
+                                is_failed ? std::string_view(edit.error) : "");
   Move(*row, edit.to, "amended");
   return {};
 }

@@ -303,7 +303,43 @@ def test_missing_objects(folder, server, place):
     check(job.compare() == 1600, "not all rows")
 
 
+def test_sql_that_fails_on_the_data(folder, server, place):
+    rig = Rig(folder, server, place, "failing")
+    job = plain(rig, "failing", rows=100, parts=4, where="WHERE throwIf(id % 100 = 50, 'the fiftieth') = 0")
+    job.freeze()
+    job.upload()
+    _, _, err = rig.run("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, expect=1)
+    check("error[PF2144]" in err, err)
+    job.work(expect=None)
+    failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
+    check(len(failed) == 4 and all("PF2145" in p["error"] and "the fiftieth" in p["error"] and p["failure_class"] == "data" for p in failed),
+          "failures: %s" % failed)
+    rig.refused(2132, 3, *job.import_words())
+    rig.refused(2151, 1, "retry-failed", "--job-id=" + job.id, "--part-id=part-none", *rig.state)
+    rig.refused(1010, 2, "retry-failed", "--job-id=" + job.id, "--part-id=x", "--all", *rig.state)
+    check(rig.json("retry-failed", "--job-id=" + job.id, "--all", *rig.state)["retried"] == 4, "not four")
+    check(job.summary()["counts"]["READY"] == 4, "not READY again")
+
+
+def test_a_part_that_kills_its_worker(folder, server, place):
+    rig = Rig(folder, server, place, "poison")
+    job = plain(rig, "poison", rows=50, parts=1)
+    job.freeze()
+    job.upload()
+    words = ["worker", "--drain", "--job-id=" + job.id, "--metrics-addr=", "--parallel=1", "--max-crashes=2", "--lease-ttl=1s",
+             *rig.state, *rig.store, *rig.scratch]
+    for _ in range(2):
+        check(rig.run(*words, fault="clickhouse.source_fetched:1:kill", expect=-9)[0] == -9, "not killed")
+    rig.run(*words, expect=None)
+    part = job.status()["parts"][0]
+    check(part["status"] == "FAILED" and part["failure_class"] == "poison" and "PF2139" in part["error"], "part: %s" % part)
+    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.work()
+    job.publish()
+    check(job.compare() == 40, "not all rows")
+
+
 ALL = [test_small_job, test_types, test_odd_names, test_filter_that_matches_nothing, test_one_part_is_filtered_away, test_empty_table,
        test_three_hundred_partitions, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
        test_an_import_holds_the_lock, test_import_into_another_shape, test_flipped_byte_in_a_finished_tar, test_flipped_byte_in_a_source_file,
-       test_missing_objects]
+       test_missing_objects, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]

@@ -11,9 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-import rig as rig_module
 from journeys import plain, stopped
-from rig import Failed, Job, LocalPlace, RemotePlace, Rig, Skipped, check, children_of, eventually, quoted
+from rig import Job, Rig, Skipped, check, children_of, eventually, quoted
 
 
 def engine_child(worker):
@@ -147,7 +146,7 @@ def test_freezes_that_are_refused(folder, server, place):
     err = rig.refused(2119, 3, *job.upload_words(), "--freeze=f_refusals")
     check("are one part" in err, err)
     # A mutation that never ends, because merges are stopped.
-    server.sql("ALTER TABLE %s DELETE WHERE id = 1" % job.source)
+    server.sql("ALTER TABLE %s DELETE WHERE id = 1" % job.source, mutations_sync=0, alter_sync=0)
     rig.refused(2108, 3, "freeze", "--freeze=y", *job.source_words())
     rig.refused(2108, 3, *job.upload_words())
     server.sql("KILL MUTATION WHERE database = '%s'" % job.database)
@@ -210,6 +209,12 @@ def test_full_work_disk(folder, server, place):
         rig.end(worker)
         counts = big.summary()["counts"]
         check(counts["READY"] == 1 and counts["FINISHED"] == 1 and counts["FAILED"] == 0, "counts: %s" % counts)
+        # The object store on a full disk.
+        os.makedirs(os.path.join(disk, "objects", "forge"))
+        other = Job(rig, "full2", "id UInt64, v String", "(id UInt64, v String) ENGINE = MergeTree ORDER BY id")
+        other.tables("SELECT number, randomPrintableASCII(1000) FROM numbers(60000)")
+        other.freeze()
+        rig.refused(7007, 1, *other.upload_words(), "--s3-endpoint=file://" + os.path.join(disk, "objects"))
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
     big.work()
@@ -387,8 +392,3 @@ def test_services_that_do_not_answer(folder, server, place):
 
 REMOTE = [test_postgres_is_away, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
           test_a_worker_sleeps_past_its_lease]
-
-if __name__ == "__main__":
-    import sys
-    pair = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1] in ("local", "remote") else "local"
-    rig_module.main("outages", LOCAL if pair == "local" else REMOTE, LocalPlace if pair == "local" else RemotePlace)

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "clickhouse/job_rig.h"
+#include "clickhouse/source_checks.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+using ::testing::HasSubstr;
+
+const char kSource[] =
+    "CREATE TABLE shop.orders (id UInt64, amount UInt32, event_date Date) ENGINE = "
+    "ReplacingMergeTree PARTITION BY toYYYYMM(event_date) ORDER BY id";
+const char kDestination[] =
+    "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = MergeTree "
+    "ORDER BY (event_date, id)";
+const char kInsert[] =
+    "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(amount) FROM shop.orders";
+
+void MakeSource(JobRig& rig) {
+  rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, kDestination,
+           "SYSTEM STOP MERGES shop.orders",
+           "INSERT INTO shop.orders SELECT number, number, toDate('2024-01-01') + number % 70 FROM "
+           "numbers(1000)"});
+}
+
+// check: PF-21
+TEST(UploadFreeze, SqlThatIsNotRowLocalIsRefusedNamingTheConstruct) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  const std::pair<std::string, std::string> constructs[] = {
+      {"SELECT event_date, id, toString(amount) FROM merge('shop', 'orders')", "merge"},
+      {"SELECT * FROM (SELECT event_date, id, toString(amount) FROM shop.orders SETTINGS "
+       "additional_table_filters = {})",
+       "additional_table_filters"},
+      {"SELECT event_date, id, toString(amount) FROM shop.orders GROUP BY event_date, id, amount",
+       "GROUP BY"},
+      {"SELECT event_date, id, toString(amount) FROM shop.orders LIMIT 10", "LIMIT"},
+      {"SELECT event_date, id, toString(row_number() OVER (ORDER BY id)) FROM shop.orders",
+       "row_number"},
+      {"SELECT event_date, id, toString(amount) FROM shop.orders FINAL", "FINAL"},
+      {"SELECT DISTINCT event_date, id, toString(amount) FROM shop.orders", "DISTINCT"}};
+  for (const auto& [select, construct] : constructs) {
+    SCOPED_TRACE(select);
+    const auto plan =
+        PlanUpload(rig.ctx(), rig.server(), **local,
+                   rig.UploadRequest(kDestination, "INSERT INTO shop2.orders_v2 " + select));
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.status().code(), Code::kRefused) << plan.status().ToString();
+    EXPECT_THAT(plan.status().ToString() + plan.status().explanation().where, HasSubstr(construct));
+  }
+  EXPECT_FALSE(rig.state().View(rig.ctx(), rig.job_id).ok());
+  // On whole parts, if the user says so; what would be lost silently stays refused.
+  UploadFreezeRequest request =
+      rig.UploadRequest(kDestination,
+                        "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(amount) FROM "
+                        "shop.orders FINAL");
+  request.allows_whole_parts_only = true;
+  const auto plan = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_FALSE(plan->job.is_chunk_safe);
+}
+
+// check: PF-48
+TEST(UploadFreeze, AnInterruptedUploadCompletesByTheSameCommand) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  UploadFreezeRequest request = rig.UploadRequest(kDestination, kInsert);
+  request.parts_in_parallel = 1;
+  const auto plan = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  ASSERT_EQ(plan->parts.size(), 3u);
+  EXPECT_EQ(plan->rows, 1000);
+  int64_t interruptions = 0;
+  Result<UploadSummary> uploaded = Status(Code::kInternal, "not run");
+  for (int64_t nth = 1; !uploaded.ok() && nth < 500; ++nth) {
+    testing::FailNth faults(nth, "clickhouse.");
+    Context ctx{rig.ctx().clock,   rig.ctx().random, faults,        rig.ctx().log,
+                rig.ctx().metrics, rig.ctx().memory, rig.ctx().stop};
+    uploaded = RunUpload(ctx, rig.state(), rig.store(), request, *plan, {});
+    interruptions += uploaded.ok() ? 0 : 1;
+    const auto view = rig.state().View(rig.ctx(), rig.job_id);
+    // Complete only with its last step.
+    if (!uploaded.ok() && faults.fired_point() != "clickhouse.job_sealed") {
+      EXPECT_TRUE(!view.ok() || view->state == "OPEN") << faults.fired_point();
+    }
+  }
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+  EXPECT_GT(interruptions, 5);
+  EXPECT_EQ(uploaded->parts, 3);
+  EXPECT_EQ(uploaded->skipped, 3);
+  EXPECT_EQ(rig.Count(TaskState::kReady), 3);
+  const auto objects = ListAll(rig.ctx(), rig.store(), "partforge/jobs/job-1/source/");
+  ASSERT_TRUE(objects.ok());
+  int64_t files = 0;
+  for (const Task& task : rig.Tasks(TaskState::kReady)) {
+    const auto spec = RewriteTaskSpec::FromJson(task.payload);
+    ASSERT_TRUE(spec.ok());
+    files += spec->files + 1;  // and the manifest
+  }
+  EXPECT_EQ(static_cast<int64_t>(objects->size()), files);
+  const auto again = RunUpload(rig.ctx(), rig.state(), rig.store(), request, *plan, {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->skipped, 3);
+}
+
+TEST(SourceChecks, OnlyWholeMergeTreeTablesMayBeFrozen) {
+  JobRig rig;
+  MakeSource(rig);
+  rig.Run({"CREATE TABLE shop.log (id UInt64) ENGINE = Log"});
+  const auto check = [&](const std::string& table, const SourceCheckOptions& options = {}) {
+    return CheckSourceTable(rig.ctx(), rig.server(), {"shop", table}, options);
+  };
+  EXPECT_TRUE(check("orders").ok()) << check("orders").ToString();
+  EXPECT_EQ(check("log").explanation().pf_number, 2101);
+  EXPECT_EQ(check("absent").code(), Code::kNotFound);
+  // Merges are stopped, so the mutation waits.
+  rig.Run(
+      {"ALTER TABLE shop.orders UPDATE amount = amount + 1 WHERE id > 5 SETTINGS "
+       "mutations_sync = 0"});
+  EXPECT_EQ(check("orders").explanation().pf_number, 2108);
+  rig.Run({"SYSTEM START MERGES shop.orders"});
+  EXPECT_TRUE(check("orders", {.wait_mutations_ms = 60'000}).ok());
+  const auto twice = [&] { return FreezeTable(rig.ctx(), rig.server(), rig.source, "f9"); };
+  EXPECT_TRUE(twice().ok());
+  EXPECT_EQ(twice().explanation().pf_number, 2127);
+}
+
+TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
+  JobRig rig;
+  rig.Run(
+      {"CREATE DATABASE shop",
+       "CREATE TABLE shop.orders (id UInt64, amount UInt32) ENGINE = MergeTree ORDER BY id "
+       "SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1",
+       "INSERT INTO shop.orders SELECT number, number FROM numbers(100)",
+       "UPDATE shop.orders SET amount = 7 WHERE id < 10 SETTINGS allow_experimental_lightweight_"
+       "update = 1"});
+  const Status refused = CheckSourceTable(rig.ctx(), rig.server(), rig.source, {});
+  EXPECT_EQ(refused.explanation().pf_number, 2107) << refused.ToString();
+  const Status applied =
+      CheckSourceTable(rig.ctx(), rig.server(), rig.source, {.applies_patches = true});
+  EXPECT_TRUE(applied.ok()) << applied.ToString();
+  EXPECT_EQ(rig.Ask("SELECT count() FROM shop.orders WHERE amount = 7"), "10");
+}
+
+}  // namespace
+}  // namespace partforge::clickhouse
