@@ -27,7 +27,8 @@ def test_help_needs_nothing(folder, server, place):
     names = commands()
     check(len(names) >= 18, "commands: %s" % names)
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
-            ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"]]
+            ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
+            ["engine", "--help"]]
     runs += [[name, "--help"] for name in names] + [["help", name] for name in names]
     # Offline: a network name space of its own has not even loopback. Where it cannot be made, only the environment is empty.
     offline = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0 else []
