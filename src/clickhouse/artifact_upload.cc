@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <tuple>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/parallel_for.h"
 #include "clickhouse/part_files.h"
+#include "clickhouse/part_name.h"
 #include "clickhouse/part_verifier.h"
 #include "clickhouse/tar_writer.h"
 
@@ -48,6 +52,47 @@ Result<ArtifactPart> PackPart(const Context& ctx, ObjectStore& store, std::strin
                       .hash_of_all_files = info.checksums.HashOfAllFiles()};
 }
 
+Status AnotherAttempts(const std::string& key) {
+  return Status(Code::kUnavailable, "another attempt of that number has written " + key)
+      .Explain(6006, key,
+               "nothing for this part, its next attempt has another prefix; look whether two state "
+               "stores have a job of this id");
+}
+
+// The import attaches parts in this order, and an engine that keeps the last row must see all_2
+// before all_10.
+Result<std::vector<const PartDirectory*>> InBlockOrder(const std::vector<PartDirectory>& parts) {
+  std::vector<std::pair<PartName, const PartDirectory*>> named;
+  for (const PartDirectory& part : parts) {
+    PF_ASSIGN(PartName name, ParsePartName(part.name));
+    named.emplace_back(std::move(name), &part);
+  }
+  const auto key = [](const auto& one) {
+    return std::tie(one.first.partition_id, one.first.min_block, one.first.max_block,
+                    one.second->name);
+  };
+  std::sort(named.begin(), named.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::vector<const PartDirectory*> sorted;
+  for (const auto& [name, part] : named) {
+    if (!sorted.empty() && sorted.back()->name == part->name) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("two produced parts have one name: {}", part->name));
+    }
+    sorted.push_back(part);
+  }
+  return sorted;
+}
+
+// A job store that was lost, or a second one, counts the attempts from 1 again: what stands under
+// this attempt's prefix belongs to another, and may be published. The next attempt has a new
+// prefix.
+Status CheckUnused(const Context& ctx, ObjectStore& store, std::string_view finished_prefix) {
+  PF_ASSIGN(const ListPage page, store.List(ctx, fmt::format("{}/", finished_prefix), {}));
+  if (page.objects.empty()) return {};
+  return AnotherAttempts(page.objects.front().key);
+}
+
 // Asks the store itself: a reply to an upload is not yet an object.
 Status CheckStored(const Context& ctx, ObjectStore& store, const std::string& key,
                    int64_t size_bytes) {
@@ -63,15 +108,8 @@ Status CheckStored(const Context& ctx, ObjectStore& store, const std::string& ke
 Result<std::vector<ArtifactPart>> PackParts(const Context& ctx, ObjectStore& store,
                                             std::string_view finished_prefix,
                                             const std::vector<PartDirectory>& parts, int threads) {
-  std::vector<const PartDirectory*> sorted;
-  for (const PartDirectory& part : parts) sorted.push_back(&part);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const PartDirectory* a, const PartDirectory* b) { return a->name < b->name; });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i]->name != sorted[i - 1]->name) continue;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("two produced parts have one name: {}", sorted[i]->name));
-  }
+  PF_ASSIGN(const std::vector<const PartDirectory*> sorted, InBlockOrder(parts));
+  PF_TRY(CheckUnused(ctx, store, finished_prefix));
   std::vector<ArtifactPart> packed(sorted.size());
   const auto pack = [&](const Context& inner, int64_t index) -> Status {
     const auto i = static_cast<size_t>(index);
@@ -94,7 +132,12 @@ Result<MetaReference> UploadMeta(const Context& ctx, ObjectStore& store, std::st
   if (read_back != meta) {
     return Status(Code::kInternal, "the artifact's description does not read back as written");
   }
-  PF_TRY(WriteObject(ctx, store, meta_key, text));
+  PF_ASSIGN(const PutOutcome put,
+            store.PutIfAbsent(ctx, meta_key, std::as_bytes(std::span(text.data(), text.size()))));
+  if (put == PutOutcome::kAlreadyThere) {
+    PF_ASSIGN(const std::string present, ReadObject(ctx, store, meta_key));
+    if (present != text) return AnotherAttempts(std::string(meta_key));
+  }
   PF_TRY(CheckStored(ctx, store, std::string(meta_key), static_cast<int64_t>(text.size())));
   PF_FAULT(ctx, "clickhouse.meta_uploaded");
   return MetaReference{.key = std::string(meta_key), .sha256 = Sha256Hex(text)};

@@ -20,6 +20,7 @@
 #include "clickhouse/local_tables.h"
 #include "clickhouse/part_name.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/time_zone.h"
 #include "engine/sql_text.h"
 #include "job/failure.h"
 #include "job/publisher.h"
@@ -88,24 +89,25 @@ class ImportLock {
   std::jthread thread_;
 };
 
-struct FinishedTask {
+struct ArtifactTask {
   TaskId id;
   std::string partition;
   int64_t min_block = 0;
 };
 
-// FINISHED artifacts in the order of the source's blocks, so that order-sensitive engines see what
-// the source had.
-Result<std::vector<FinishedTask>> ListFinished(const Context& ctx, JobStore& state,
-                                               const ImportRequest& request) {
-  std::vector<FinishedTask> tasks;
+bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
+  return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
+}
+
+// Tasks in one state, in no order.
+Result<std::vector<ArtifactTask>> ListTasks(const Context& ctx, JobStore& state,
+                                            const std::string& job_id, TaskState wanted) {
+  std::vector<ArtifactTask> tasks;
   std::string after;
   while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state.Page(ctx, request.job_id, TaskState::kFinished, after, kPageTasks));
+    PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, wanted, after, kPageTasks));
     for (const Task& task : page.tasks) {
-      if (!request.part_id.empty() && task.id != request.part_id) continue;
-      FinishedTask one{.id = task.id, .partition = {}, .min_block = 0};
+      ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0};
       PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
       const Result<PartName> name = ParsePartName(spec.part_name);
       if (name.ok()) {
@@ -114,12 +116,21 @@ Result<std::vector<FinishedTask>> ListFinished(const Context& ctx, JobStore& sta
       }
       tasks.push_back(std::move(one));
     }
-    if (!page.next) break;
+    if (!page.next) return tasks;
     after = *page.next;
   }
-  std::sort(tasks.begin(), tasks.end(), [](const FinishedTask& a, const FinishedTask& b) {
-    return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
-  });
+}
+
+// The FINISHED artifacts that are asked for, in the order of the source's blocks, so that
+// order-sensitive engines see what the source had.
+Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const ImportRequest& request) {
+  PF_ASSIGN(std::vector<ArtifactTask> tasks,
+            ListTasks(ctx, state, request.job_id, TaskState::kFinished));
+  if (!request.part_id.empty()) {
+    std::erase_if(tasks, [&](const ArtifactTask& task) { return task.id != request.part_id; });
+  }
+  std::sort(tasks.begin(), tasks.end(), &IsBefore);
   return tasks;
 }
 
@@ -143,7 +154,44 @@ Status CheckReady(const JobView& view, const ImportRequest& request) {
                            request.job_id));
 }
 
-// Rows of active parts that this job does not explain forbid an import that wants an empty table.
+struct PublishedRows {
+  int64_t confirmed = 0, sent = 0;  // sent: attached or not, the target knows
+};
+// What this job has put into this very table; its commits into other tables do not count.
+Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
+                                     const ImportTarget& target, const std::string& job_id) {
+  PublishedRows rows;
+  for (const TaskState state_of_task : {TaskState::kImported, TaskState::kImporting}) {
+    std::string after;
+    while (true) {
+      PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, state_of_task, after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        if (task.commit.empty()) continue;
+        PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
+        if (commit.target != target.key()) continue;
+        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
+        for (const Piece& piece : pieces) {
+          if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
+          if (piece.state == PieceState::kSent) rows.sent += piece.rows;
+        }
+      }
+      if (!page.next) break;
+      after = *page.next;
+    }
+  }
+  return rows;
+}
+
+// Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
+// drops them.
+Result<bool> KeepsEveryRow(const ImportTarget& target) {
+  if (target.engine != "MergeTree") return false;
+  PF_ASSIGN(const CreateTable create, ParseCreateTable(target.create_sql));
+  return create.ttl.empty();
+}
+
+// An import that wants an empty table accepts exactly what this job has put there before; where
+// rows may vanish by merges, at most that.
 Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
                   const ImportRequest& request) {
   PF_ASSIGN(
@@ -153,31 +201,63 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
                            "table = {} AND active",
                            QuoteString(target.table.database), QuoteString(target.table.table)),
                {}));
-  if (rows == 0) return {};
-  int64_t explained = 0;
-  // Published artifacts and those an earlier run has begun.
-  for (const TaskState state_of_task : {TaskState::kImported, TaskState::kImporting}) {
-    std::string after;
-    while (true) {
-      PF_ASSIGN(const TaskPage page,
-                state.Page(ctx, request.job_id, state_of_task, after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        if (task.commit.empty()) continue;
-        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
-        for (const Piece& piece : pieces) {
-          if (piece.state == PieceState::kConfirmed || piece.state == PieceState::kSent)
-            explained += piece.rows;
-        }
-      }
-      if (!page.next) break;
-      after = *page.next;
-    }
-  }
-  if (rows <= explained) return {};
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const bool is_ours = rows <= published.confirmed + published.sent &&
+                       (!keeps_every_row || rows >= published.confirmed);
+  if (is_ours) return {};
   return Status(Code::kRefused,
-                fmt::format("it has {} rows, this job has published {}", rows, explained))
+                fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
       .Explain(2123, target.table.ToString(),
                "name an empty table; --require-empty=false imports beside the rows that are there");
+}
+
+// A table whose engine keeps the last of several rows must see the parts in the order of the
+// source: nothing may be published before what comes earlier (PF2112).
+Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
+                  const ImportRequest& request, const std::vector<ArtifactTask>& chosen) {
+  if (chosen.empty()) return {};
+  const auto refuse = [&](const std::string& why) {
+    return Status(Code::kRefused, why)
+        .Explain(2112, request.table.ToString(),
+                 "import the whole job when all its parts are finished; --allow-reorder publishes "
+                 "in any order");
+  };
+  if (view.state != "SEALED") return refuse("parts of the job are not uploaded yet");
+  for (const TaskState unpublished :
+       {TaskState::kReady, TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
+        TaskState::kFailed, TaskState::kFinished, TaskState::kImporting}) {
+    PF_ASSIGN(const std::vector<ArtifactTask> others,
+              ListTasks(ctx, state, request.job_id, unpublished));
+    for (const ArtifactTask& other : others) {
+      const bool is_chosen =
+          std::any_of(chosen.begin(), chosen.end(),
+                      [&](const ArtifactTask& one) { return one.id == other.id; });
+      if (is_chosen || !IsBefore(other, chosen.back())) continue;
+      return refuse(
+          fmt::format("part {} comes earlier and is {}", other.id, TaskStateName(unpublished)));
+    }
+  }
+  return {};
+}
+
+// Parts cannot be attached to a replica that has lost its keeper.
+Status CheckReplica(const Context& ctx, Engine& engine, const ImportTarget& target) {
+  if (!target.is_replicated()) return {};
+  PF_ASSIGN(
+      const QueryOutcome outcome,
+      engine.Query(ctx,
+                   fmt::format("SELECT is_readonly, zookeeper_exception FROM "
+                               "system.replicas WHERE database = {} AND table = {}",
+                               QuoteString(target.table.database), QuoteString(target.table.table)),
+                   {}));
+  const auto rows = SplitTsv(outcome.text);
+  if (!rows.empty() && rows[0].at(0) == "0" && rows[0].at(1).empty()) return {};
+  return Status(Code::kUnavailable,
+                rows.empty() ? std::string("the replica is not listed in system.replicas")
+                             : fmt::format("the replica is read-only: {}", rows[0].at(1)))
+      .Explain(7014, target.table.ToString(),
+               "look at system.replicas on the server, then run the import again");
 }
 
 // The message in an aborted commit's evidence.
@@ -207,6 +287,25 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
   edit.failure_class = FailureClassName(FailureClass::kData);
   edit.error = RecordedError(why);
   Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
+}
+
+// Fills both totals of the summary, where they can be compared (clickhouse-parts §11.6, last
+// paragraph).
+Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
+                     const ImportTarget& target, const ImportRequest& request,
+                     ImportSummary& summary) {
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const bool is_settled = summary.in_doubt.empty() && summary.conflicts.empty();
+  if (!request.requires_empty || !keeps_every_row || !is_settled) return {};
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.sent > 0) return {};
+  PF_ASSIGN(summary.rows_in_table,
+            QueryInt(ctx, engine,
+                     fmt::format("SELECT count() FROM {}",
+                                 QuoteTable(request.table.database, request.table.table)),
+                     {}));
+  summary.rows_published = published.confirmed;
+  return {};
 }
 
 // What became of a carried commit, for the summary; a failure that stops the whole command is
@@ -250,6 +349,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
 
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                          const ImportTarget& target) {
+  PF_TRY(CheckTimeZone(ctx, engine, job, target.table));
   PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
   PF_ASSIGN(const Fingerprint live, FingerprintOfTable(ctx, engine, target.create_sql));
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
@@ -286,13 +386,22 @@ Status StatusOf(const ImportSummary& summary) {
                      "partforge job-status --job-id={} --details   then run the same command again",
                      summary.job_id));
   }
+  if (summary.rows_in_table != summary.rows_published) {
+    return Status(Code::kCorruption, fmt::format("the table has {} rows, the job has published {}",
+                                                 summary.rows_in_table, summary.rows_published))
+        .Explain(2137, summary.table,
+                 "do not use the table before the difference is explained: somebody else wrote "
+                 "to it, or rows were lost");
+  }
+  if (!summary.ended_early.ok()) return summary.ended_early;
   if (!summary.failed.empty()) {
     const bool is_nothing_done = summary.imported == 0 && summary.already_imported == 0;
+    const int first = summary.failed.front().pf_number, number = first != 0 ? first : 2148;
     const std::string message =
         fmt::format("{} artifacts failed, the first: {}: {}", summary.failed.size(),
                     summary.failed.front().part_id, summary.failed.front().message);
     return Status(Code::kInternal, message)
-        .Explain(2149, summary.table,
+        .Explain(is_nothing_done ? number : 2149, summary.table,
                  fmt::format("partforge retry-failed --job-id={} --all   runs {} again",
                              summary.job_id, is_nothing_done ? "all of them" : "the failed ones"));
   }
@@ -313,6 +422,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   PF_ASSIGN(const ImportTarget target, ReadImportTarget(ctx, engine, request.table));
   if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
   const bool needs_order = job.is_order_sensitive && !request.allows_reorder;
+  PF_TRY(CheckReplica(ctx, engine, target));
   PF_TRY(ProbeDetached(ctx, target));
   PF_ASSIGN(const std::unique_ptr<ImportLock> lock,
             ImportLock::Take(ctx, state, request, target.key()));
@@ -335,11 +445,11 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     const auto note = [&](const std::string& part, const Status& status) {
       const std::lock_guard hold(mutex);
       if (status.code() == Code::kUnknownOutcome) {
-        summary.in_doubt.push_back({part, status.message()});
+        summary.in_doubt.push_back({part, status.message(), status.explanation().pf_number});
       } else if (status.code() == Code::kConflict || status.code() == Code::kLeaseLost) {
-        summary.conflicts.push_back({part, status.message()});
+        summary.conflicts.push_back({part, status.message(), status.explanation().pf_number});
       } else {
-        summary.failed.push_back({part, status.message()});
+        summary.failed.push_back({part, status.message(), status.explanation().pf_number});
       }
     };
     const auto has_stopped = [&] {
@@ -351,6 +461,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                                      const Result<Commit>& carried) -> Status {
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
+          PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
+          // Taken back, and FINISHED as before: there was no room for it, nor is there for others.
+          if (task.state == TaskState::kFinished) {
+            return Status(Code::kExhausted, AbortReason(*carried))
+                .Explain(7007, target.detached().string(),
+                         "free space on the table's disk, then run the same command again");
+          }
           note(part, Status(Code::kInternal, AbortReason(*carried)));
           return {};
         }
@@ -364,8 +481,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         return {};
       }
       const Code code = carried.status().code();
-      if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kInternal)
-        return carried.status();
+      if (code == Code::kCancelled || code == Code::kUnavailable) return carried.status();
       note(part, carried.status());
       return {};
     };
@@ -386,7 +502,10 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       }
       if (!is_new) break;
     }
-    PF_ASSIGN(const std::vector<FinishedTask> tasks, ListFinished(ctx, state, request));
+    if (request.requires_empty && !carried_ids.empty())
+      PF_TRY(CheckEmpty(ctx, state, engine, target, request));
+    PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, request));
+    if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, request, tasks));
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
       return Status(Code::kRefused, "the part is not FINISHED")
           .Explain(2131, request.part_id,
@@ -434,17 +553,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     };
     return ParallelFor(ctx, total, threads, import_one);
   };
-  const Status status = run();
+  summary.ended_early = run();
+  if (summary.ended_early.ok())
+    summary.ended_early = CompareTotals(ctx, state, engine, target, request, summary);
   lock->Release(ctx);
-  PF_TRY(status);
-  if (request.requires_empty && target.engine == "MergeTree" && summary.failed.empty() &&
-      summary.in_doubt.empty()) {
-    PF_ASSIGN(summary.rows_in_table,
-              QueryInt(ctx, engine,
-                       fmt::format("SELECT count() FROM {}",
-                                   QuoteTable(request.table.database, request.table.table)),
-                       {}));
-  }
+  const bool is_nothing_told = summary.imported == 0 && summary.failed.empty() &&
+                               summary.in_doubt.empty() && summary.conflicts.empty();
+  if (is_nothing_told) PF_TRY(summary.ended_early);
   return summary;
 }
 

@@ -79,14 +79,22 @@ Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const 
   while (target.create_sql.ends_with('\n')) target.create_sql.pop_back();
 
   PF_ASSIGN(const QueryOutcome disks,
-            engine.Query(ctx, "SELECT name, path, type FROM system.disks", {}));
+            engine.Query(ctx, "SELECT name, path, type, is_encrypted FROM system.disks", {}));
   std::string disk_name, disk_type;
+  bool is_encrypted = false;
   size_t longest = 0;
   for (const auto& row : SplitTsv(disks.text)) {
     if (!target.data_path.string().starts_with(row.at(1)) || row.at(1).size() < longest) continue;
     longest = row.at(1).size();
     disk_name = row.at(0);
     disk_type = row.at(2);
+    is_encrypted = row.at(3) != "0";
+  }
+  if (is_encrypted) {
+    return Status(Code::kRefused, fmt::format("disk {} is encrypted", disk_name))
+        .Explain(2103, table.ToString(),
+                 "parts are placed as plain files: choose a storage policy whose first disk is not "
+                 "encrypted");
   }
   if (!disk_type.empty() && disk_type != "Local" && disk_type != "local") {
     return Status(Code::kRefused, fmt::format("disk {} is of type {}", disk_name, disk_type))

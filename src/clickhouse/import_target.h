@@ -34,7 +34,7 @@ struct ImportTarget {
 };
 
 // kNotFound (PF2101) when the table does not exist; kRefused: not MergeTree (PF2101), on a disk
-// that is not local (PF2103), data folder not visible from here (PF2124).
+// that is not local or is encrypted (PF2103), data folder not visible from here (PF2124).
 Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const TableName& table);
 
 // Makes, renames and removes an empty detached/pftmp_probe_<random>, and gives a file in it to the

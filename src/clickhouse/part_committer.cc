@@ -22,6 +22,14 @@ namespace {
 
 constexpr std::string_view kTokenProtocol = "TOKEN";
 constexpr std::string_view kSerialKind = "dir";
+constexpr std::string_view kCheckSuffix = "__partforge_check_";
+constexpr std::string_view kNoUuid = "00000000-0000-0000-0000-000000000000";
+constexpr int64_t kReceiptBytesMax = int64_t{1} << 26;
+
+// Files that the engine writes anew in place: a link would change the staged directory with them.
+bool IsRewrittenByAttach(std::string_view file) {
+  return file == "metadata_version.txt" || file == "txn_version.txt";
+}
 
 }  // namespace
 
@@ -67,6 +75,39 @@ Result<ArtifactMeta> PartCommitter::ReadMeta(const Context& ctx, const Intent& i
   return FetchMeta(ctx, *store, intent.meta_key, intent.meta_sha256);
 }
 
+// A receipt of another commit for this very table: the rows are there already, decided from another
+// state store (PF2134).
+Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
+                                     const Intent& intent) const {
+  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
+  const Result<std::string> text = ReadObject(ctx, *store, intent.receipt_key, kReceiptBytesMax);
+  if (!text.ok() && text.status().code() == Code::kNotFound) return {};
+  PF_TRY(text);
+  const Result<JsonDoc> doc = ParseJson(*text);
+  const auto field = [&](const char* name) -> std::string {
+    if (!doc.ok() || !doc->is_object()) return {};
+    const auto found = doc->find(name);
+    return found != doc->end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid");
+  if (placed_by.empty() || table_uuid.empty()) {
+    return Status(Code::kCorruption, "not a receipt of an import: " + intent.receipt_key)
+        .Explain(2133, intent.receipt_key,
+                 "look whether the artifact's rows are in the table; remove the object if they are "
+                 "not");
+  }
+  // Databases without table uuids know their tables by name only.
+  const bool is_here = table_uuid == target_.table_uuid &&
+                       (table_uuid != kNoUuid || field("table") == target_.table.ToString());
+  if (!is_here || placed_by == commit) return {};
+  return Status(
+             Code::kRefused,
+             fmt::format("commit {} placed it here, this state store does not know it", placed_by))
+      .Explain(2134, intent.receipt_key,
+               "use the state store that knows the import; if the rows were removed from the table "
+               "on purpose, remove the receipt and import again");
+}
+
 Result<Prepared> PartCommitter::Prepare(const Context& ctx, const Commit& proposal) {
   PF_CHECK(proposal.chosen.size() == 1, "an import commits one artifact");
   const Chosen& chosen = proposal.chosen.front();
@@ -81,6 +122,7 @@ Result<Prepared> PartCommitter::Prepare(const Context& ctx, const Commit& propos
                       .meta_sha256 = output.meta_sha256,
                       .receipt_key = receipt_key,
                       .table_uuid = target_.table_uuid};
+  PF_TRY(CheckNoReceipt(ctx, proposal.id, intent));
   PF_ASSIGN(const ArtifactMeta meta, ReadMeta(ctx, intent));
   Prepared prepared;
   prepared.protocol = kTokenProtocol;
@@ -136,7 +178,7 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
   PF_TRY(ParallelFor(ctx, static_cast<int64_t>(pieces.size()), settings_.files_in_parallel,
                      stage_one));
   if (!pieces.empty()) {
-    if (settings_.checks_table) PF_TRY(CheckStagedTable(ctx, pieces));
+    if (settings_.checks_table) PF_TRY(CheckStagedTable(ctx, fenced.serial, pieces));
     PF_TRY(SyncDirectory(target_.detached()));
   }
   PF_FAULT(ctx, "clickhouse.pieces_staged");
@@ -174,12 +216,18 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
   return {};
 }
 
+TableName PartCommitter::CheckTableOf(uint64_t serial) const {
+  return {target_.table.database, fmt::format("{}{}{}", target_.table.table, kCheckSuffix, serial)};
+}
+
 // Hard links of the staged directories in a scratch table on the same disk, CHECK TABLE, drop
-// (clickhouse-parts §11.4).
-Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces) {
-  const TableName scratch{target_.table.database, target_.table.table + "__partforge_check"};
+// (clickhouse-parts §11.4). Named after the serial, since artifacts are staged side by side. A
+// crash leaves the table; Clean drops it.
+Status PartCommitter::CheckStagedTable(const Context& ctx, uint64_t serial,
+                                       const std::vector<Piece>& pieces) {
+  const std::lock_guard one_at_a_time(check_mutex_);
+  const TableName scratch = CheckTableOf(serial);
   const std::string scratch_sql = QuoteTable(scratch.database, scratch.table);
-  PF_TRY(engine_.Query(ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", scratch_sql), {}));
   PF_ASSIGN(CreateTable create, ParseCreateTable(target_.create_sql));
   create.name = scratch;
   create.uuid.clear();
@@ -204,6 +252,8 @@ Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Pie
         std::error_code error;
         if (entry.is_directory) {
           std::filesystem::create_directory(to / entry.relative_path, error);
+        } else if (IsRewrittenByAttach(entry.relative_path)) {
+          std::filesystem::copy_file(from / entry.relative_path, to / entry.relative_path, error);
         } else {
           std::filesystem::create_hard_link(from / entry.relative_path, to / entry.relative_path,
                                             error);
@@ -222,7 +272,7 @@ Status PartCommitter::CheckStagedTable(const Context& ctx, const std::vector<Pie
   unstopped.stop = {};
   const auto dropped =
       engine_.Query(unstopped, fmt::format("DROP TABLE IF EXISTS {} SYNC", scratch_sql), {});
-  if (!dropped.ok()) Ignore(ctx, dropped.status(), "the next check drops the scratch table first");
+  if (!dropped.ok()) Ignore(ctx, dropped.status(), "Clean drops the scratch table too");
   return status;
 }
 
@@ -255,6 +305,15 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     }
     if (error) return ErrnoStatus(error.value(), "list " + target_.detached().string());
     for (const std::filesystem::path& directory : litter) PF_TRY(RemoveTree(directory));
+    if (settings_.checks_table) {
+      for (const uint64_t serial : serials) {
+        const TableName scratch = CheckTableOf(serial);
+        PF_TRY(engine_.Query(ctx,
+                             fmt::format("DROP TABLE IF EXISTS {} SYNC",
+                                         QuoteTable(scratch.database, scratch.table)),
+                             {}));
+      }
+    }
   }
   for (const Thing& thing : mine) {
     Thing gone = thing;

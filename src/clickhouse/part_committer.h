@@ -20,8 +20,8 @@ struct ImportSettings {
   int files_in_parallel = 4;     // tars of one artifact fetched at once
   int64_t throttle_parts = 150;  // pause while a partition has more active parts; 0 = never
   int64_t old_statement_ms_max = 600'000;  // waiting for statements of older epochs
+  int64_t room_wait_ms_max = 1'800'000;    // so long does a piece wait for throttle_parts
   bool checks_table = false;               // --verify-import=check-table
-  std::string work_dir;                    // scratch of check-table; empty = inside detached/
 };
 
 // Publishes finished artifacts into a ClickHouse table by the TOKEN protocol (exactly-once §6.1,
@@ -54,18 +54,22 @@ class PartCommitter final : public Committer {
   static Json IntentJson(const Intent& intent);
   static Result<Intent> ReadIntent(const Commit& commit);
   Result<ArtifactMeta> ReadMeta(const Context& ctx, const Intent& intent);
+  Status CheckNoReceipt(const Context& ctx, const CommitId& commit, const Intent& intent) const;
   Status AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                         CommitScope& scope);
   Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
                     Piece& piece);
-  Status CheckStagedTable(const Context& ctx, const std::vector<Piece>& pieces);
-  Status ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece, CommitScope& scope);
+  TableName CheckTableOf(uint64_t serial) const;
+  Status CheckStagedTable(const Context& ctx, uint64_t serial, const std::vector<Piece>& pieces);
+  Status ApplyPiece(const Context& stoppable, const Commit& fenced, Piece piece,
+                    CommitScope& scope);
   Status Place(const Context& ctx, const Piece& piece, const std::string& name);
   Result<bool> AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
                            int64_t number);
   Status RollForward(const Context& ctx, const Commit& fenced, const std::vector<Piece>& pieces,
                      const Piece& attached, CommitScope& scope);
-  Status WaitForRoom(const Context& ctx, const Piece& piece);
+  // kExhausted when the partition has no room for room_wait_ms_max.
+  Status WaitForRoom(const Context& ctx, const Piece& piece, CommitScope& scope);
   // Waits until no statement of this commit runs that was sent under an epoch below `epoch_end`;
   // asks the engine to end them.
   Status WaitForStatements(const Context& ctx, const Commit& fenced, uint64_t epoch_end);
@@ -76,6 +80,7 @@ class PartCommitter final : public Committer {
   Engine& engine_;
   const ImportTarget target_;
   const ImportSettings settings_;
+  std::mutex check_mutex_;  // one CHECK TABLE at a time
   std::mutex
       apply_mutex_;  // one attach at a time; held over the whole piece, since that is its purpose
 };

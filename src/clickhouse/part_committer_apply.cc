@@ -133,6 +133,8 @@ Result<Json> PartCommitter::Apply(const Context& ctx, const Commit& fenced, Comm
   for (const Piece& piece : pieces) {
     PF_TRY(ctx.CheckStop("publishing"));
     if (piece.state != PieceState::kConfirmed && piece.state != PieceState::kReplaced) {
+      // Before the lock: a full partition must not stop the others.
+      if (piece.state == PieceState::kStaged) PF_TRY(WaitForRoom(ctx, piece, scope));
       const std::lock_guard lock(apply_mutex_);
       PF_TRY(ApplyPiece(ctx, fenced, piece, scope));
     }
@@ -156,14 +158,18 @@ Result<Json> PartCommitter::Apply(const Context& ctx, const Commit& fenced, Comm
                           {"receipt_key", intent.receipt_key}});
 }
 
-Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece piece,
+Status PartCommitter::ApplyPiece(const Context& stoppable, const Commit& fenced, Piece piece,
                                  CommitScope& scope) {
+  // A signal lets the piece come to its end (clickhouse-parts §11.6) and only cuts waits short; a
+  // lost fence is found by Hold.
+  Context ctx = stoppable;
+  ctx.stop = {};
   const std::filesystem::path detached = target_.detached();
   const std::string table = target_.table.ToString();
   int64_t statement = 0;
   bool has_attached = false;  // this call saw its own statement succeed
   bool is_quiet = false;      // no statement about this commit runs since the last look
-  int64_t started_ms = MonotonicMs();
+  const int64_t started_ms = MonotonicMs();
   for (int64_t tries = 0; MonotonicMs() - started_ms < kAttachPatienceMs; ++tries) {
     PF_TRY(scope.Hold(ctx));
     PF_ASSIGN(const PieceSeen seen, has_attached ? LookForPiece(ctx, engine_, target_, piece)
@@ -177,8 +183,6 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
           PF_FAULT(ctx, "clickhouse.piece_sent");
         }
         if (seen.place == PiecePlace::kStaged) {
-          PF_TRY(WaitForRoom(ctx, piece));
-          started_ms = MonotonicMs();  // waiting for room is no try
           PF_TRY(Place(ctx, piece, seen.name));
           continue;
         }
@@ -190,6 +194,7 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
         is_quiet = false;
         if (Result<bool> said = AttachPiece(ctx, fenced, piece, ++statement); said.ok()) {
           has_attached = *said;
+          if (!has_attached) PF_TRY(stoppable.CheckStop("attaching"));
           continue;
         } else {
           return std::move(said).status();
@@ -198,7 +203,7 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
       case PiecePlace::kSetAside:
         if (!is_quiet) {
           // An attach that still runs holds it there: only what nobody works on is taken back.
-          PF_TRY(WaitForStatements(ctx, fenced, fenced.epoch + 1));
+          PF_TRY(WaitForStatements(stoppable, fenced, fenced.epoch + 1));
           is_quiet = true;
           continue;
         }
@@ -214,8 +219,8 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
           return InDoubt(
               piece, table,
               fmt::format("directory {} of the table is not listed in system.parts", seen.name));
-        ctx.clock.SleepMs(kPollMs, ctx.stop);
-        PF_TRY(ctx.CheckStop("waiting for the engine"));
+        stoppable.clock.SleepMs(kPollMs, stoppable.stop);
+        PF_TRY(stoppable.CheckStop("waiting for the engine"));
         continue;
       case PiecePlace::kAbsent:
         if (!has_attached && piece.state == PieceState::kStaged) {
@@ -227,7 +232,7 @@ Status PartCommitter::ApplyPiece(const Context& ctx, const Commit& fenced, Piece
               "absent from a replicated table: attached and merged, or put aside by the engine");
         }
         if (!has_attached && !is_quiet) {
-          PF_TRY(WaitForStatements(ctx, fenced, fenced.epoch + 1));
+          PF_TRY(WaitForStatements(stoppable, fenced, fenced.epoch + 1));
           is_quiet = true;
           continue;
         }
@@ -258,8 +263,8 @@ Status PartCommitter::Place(const Context& ctx, const Piece& piece, const std::s
   return {};
 }
 
-// True when the engine said that it attached the piece; false: look at the target. kRefused
-// (PF2148) when the engine will never take it.
+// True when the engine said that it attached the piece; false: look at the target. kCorruption or,
+// for want of rights, kRefused (PF2148) when the engine will never take it.
 Result<bool> PartCommitter::AttachPiece(const Context& ctx, const Commit& fenced,
                                         const Piece& piece, int64_t number) {
   QueryOptions options;
@@ -280,35 +285,50 @@ Result<bool> PartCommitter::AttachPiece(const Context& ctx, const Commit& fenced
   const FailureClass failure_class = FailureClassOf(failure);
   const bool may_pass = failure_class == FailureClass::kTransient ||
                         failure_class == FailureClass::kResource ||
+                        failure.code() == Code::kUnavailable ||  // 999: of a keeper, on a server
                         (ClickHouseNumber(failure) == kBadPartName && number <= kBadNamesMax);
   if (!may_pass) {
+    // T15 keeps the class: refused for its bytes or shape, the artifact must be made anew (data);
+    // refused for our rights, it is as good as before.
+    const bool is_refused_access =
+        failure_class == FailureClass::kEnv || failure.code() == Code::kRefused;
     return Status(failure)
-        .As(Code::kRefused)
+        .As(is_refused_access ? Code::kRefused : Code::kCorruption)
         .Explain(2148, fmt::format("{} part {}", target_.table.ToString(), piece.stage_part),
                  "see the engine's message; correct the job, then partforge retry-failed");
   }
   ctx.log.Warn("attach is tried again", {{"piece", piece.token}, {"error", failure.message()}});
   ctx.clock.SleepMs(std::min<int64_t>(kPollMs * number, kAttachPauseMsMax), ctx.stop);
-  PF_TRY(ctx.CheckStop("attaching"));
   return false;
 }
 
-Status PartCommitter::WaitForRoom(const Context& ctx, const Piece& piece) {
+Status PartCommitter::WaitForRoom(const Context& ctx, const Piece& piece, CommitScope& scope) {
   if (settings_.throttle_parts <= 0) return {};
   const std::string sql = fmt::format(
       "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND partition_id = {} "
       "AND active",
       QuoteString(target_.table.database), QuoteString(target_.table.table),
       QuoteString(piece.partition));
+  const int64_t started_ms = MonotonicMs();
   for (int64_t waited = 0;; ++waited) {
     PF_ASSIGN(const int64_t parts, QueryInt(ctx, engine_, sql, {}));
     if (parts < settings_.throttle_parts) return {};
+    if (MonotonicMs() - started_ms >= settings_.room_wait_ms_max) {
+      return Status(Code::kExhausted,
+                    fmt::format("partition {} has {} active parts, the limit is {}; the server "
+                                "does not merge them",
+                                piece.partition, parts, settings_.throttle_parts))
+          .Explain(2148, target_.table.ToString(),
+                   "run the same command again when the parts are merged, or give "
+                   "--throttle-parts=0");
+    }
     if (waited % 30 == 0)
       ctx.log.Info(
           "waiting for merges of the destination",
           {{"partition", piece.partition}, {"parts", parts}, {"limit", settings_.throttle_parts}});
     ctx.clock.SleepMs(kPollMs, ctx.stop);
     PF_TRY(ctx.CheckStop("waiting for merges of the destination"));
+    PF_TRY(scope.Hold(ctx));
   }
 }
 

@@ -46,8 +46,8 @@ bool IsSetAside(std::string_view name) {
   return std::any_of(kAsidePrefixes.begin(), kAsidePrefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
-bool IsTrash(std::string_view name) {
-  return name.starts_with(kTrashPrefix);
+bool IsOfEarlierToken(std::string_view name) {
+  return name.starts_with(kTrashPrefix) || name.starts_with(kStagedPrefix);
 }
 bool IsOfTable(std::string_view name) {
   return name != "detached";
@@ -130,10 +130,11 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
   }
   PF_ASSIGN(const std::optional<std::string> aside, FindByIdentity(detached, piece, &IsSetAside));
   if (aside) return PieceSeen{PiecePlace::kSetAside, *aside};
-  // Under an earlier token: a retract was turned back and the piece bound anew (clickhouse-parts
-  // §11.6).
-  PF_ASSIGN(const std::optional<std::string> trash, FindByIdentity(detached, piece, &IsTrash));
-  if (trash) return PieceSeen{PiecePlace::kStaged, *trash};
+  // Under an earlier token: a retract was turned back before or after it trashed this piece, and
+  // the piece is bound anew (clickhouse-parts §11.6).
+  PF_ASSIGN(const std::optional<std::string> earlier,
+            FindByIdentity(detached, piece, &IsOfEarlierToken));
+  if (earlier) return PieceSeen{PiecePlace::kStaged, *earlier};
   PF_ASSIGN(const std::optional<std::string> inside,
             FindByIdentity(target.data_path, piece, &IsOfTable));
   if (!inside) return PieceSeen{};

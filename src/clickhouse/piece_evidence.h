@@ -15,7 +15,7 @@ namespace partforge::clickhouse {
 
 // Where the bound directory of a piece is now (exactly-once §6.1, table of evidence).
 enum class PiecePlace : uint8_t {
-  kStaged,       // detached/pftmp_<token>, or pftrash_<earlier token> after a rebind
+  kStaged,       // detached/pftmp_<token>, or pftmp_ or pftrash_<earlier token> after a rebind
   kPlaced,       // detached/<token>
   kInterrupted,  // detached/attaching_<token>: an attach was cut off
   kSetAside,     // detached/<prefix>_…: the engine put our directory aside under another name

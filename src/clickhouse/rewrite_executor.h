@@ -36,6 +36,13 @@ struct RewriteSettings {
   int files_in_parallel = 8;
 };
 
+// How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
+// before the bare code. Released: a full disk, and a store or a machine that refuses (class env;
+// `is_transfer`: it happened while objects were copied). What may pass is left to the worker, which
+// releases with its own back-off, but for a part whose engine failed so often that it is no longer
+// believed. All else is FAILED. Pure.
+Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer);
+
 // Rewrites one uploaded source part with the slot's own engine and uploads the produced parts under
 // the attempt's prefix (clickhouse-parts §9). Safe for concurrent use by different slots; one
 // ObjectStore per bucket of the job is opened by `open_store`. A crash leaves objects under

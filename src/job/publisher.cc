@@ -28,19 +28,29 @@ int64_t CountIn(const JobView& view, std::initializer_list<TaskState> states) {
 }
 
 // Whether Stage's failure may pass by itself. Everything else aborts, which from DECIDED is always
-// safe.
+// safe; so does a full disk, since what is half staged is cleaned from it by that.
 bool MayPass(Code code) {
-  return code == Code::kUnavailable || code == Code::kExhausted || code == Code::kUnknownOutcome ||
-         code == Code::kCancelled || code == Code::kLeaseLost;
+  return code == Code::kUnavailable || code == Code::kUnknownOutcome || code == Code::kCancelled ||
+         code == Code::kLeaseLost;
 }
 
+// The evidence of T15. Without a class it is T14: the tasks are no worse than before and are
+// FINISHED again.
 Json AbortEvidence(const Status& why) {
-  const Failure failure = FailureFrom(why);
   JsonDoc doc = JsonDoc::object();
+  doc["error"] = RecordedError(why);
+  if (why.code() == Code::kExhausted) return DumpJson(doc);
+  const Failure failure = FailureFrom(why);
   doc["failure_class"] = FailureClassName(failure.failure_class);
   doc["failure_code"] = failure.code;
-  doc["error"] = RecordedError(why);
   return DumpJson(doc);
+}
+
+// Aborted by T14: nothing failed for good.
+bool IsTakenBack(const Commit& commit) {
+  if (commit.state != CommitState::kAborted) return false;
+  const Result<JsonDoc> evidence = ParseJson(commit.evidence);
+  return evidence.ok() && evidence->is_object() && !evidence->contains("failure_class");
 }
 
 }  // namespace
@@ -67,7 +77,10 @@ Result<Stepped> Publisher::Step(const Context& ctx, const JobId& job) {
     if (!kind.ok() || kind->committer == nullptr || IsWaiting(ctx, commit.id)) continue;
     PF_TRY(ctx.CheckStop("publish"));
     const auto carried = Carry(ctx, commit.id);
-    if (carried.ok()) return Stepped::kWorked;
+    if (carried.ok()) {
+      if (IsTakenBack(*carried)) WaitAfterFailure(ctx, job);
+      return Stepped::kWorked;
+    }
     ctx.log.Warn("commit not carried to its end",
                  {{"commit", commit.id}, {"job", job}, {"error", carried.status().ToString()}});
     WaitAfterFailure(ctx, commit.id);
@@ -84,9 +97,17 @@ Result<Stepped> Publisher::Step(const Context& ctx, const JobId& job) {
     if (proposed.status().code() == Code::kConflict) return Stepped::kIdle;
     return proposed.status();
   }
-  retries_.erase(job);
-  if (!proposed->has_value()) return Stepped::kIdle;
+  if (!proposed->has_value()) {
+    retries_.erase(job);
+    return Stepped::kIdle;
+  }
   const auto carried = Carry(ctx, **proposed);
+  if (carried.ok() && IsTakenBack(*carried)) {
+    // Its tasks are FINISHED again: the same decision would come at once.
+    WaitAfterFailure(ctx, job);
+    return Stepped::kWorked;
+  }
+  retries_.erase(job);
   if (!carried.ok()) {
     ctx.log.Warn("commit not carried to its end",
                  {{"commit", **proposed}, {"job", job}, {"error", carried.status().ToString()}});

@@ -189,6 +189,24 @@ TEST_F(PublisherTest, ABadArtifactIsAbortedAndTheOthersGoOn) {
   EXPECT_EQ(world_.TableLines().size(), 2u);
 }
 
+TEST_F(PublisherTest, AFullDiskTakesTheDecisionBackAndCleansIt) {
+  FinishJob(1);
+  int64_t stages = 0;
+  committer_.on_stage = [&](const Context&, const Commit&) -> Status {
+    return ++stages == 1 ? Status(Code::kExhausted, "no space left") : Status();
+  };
+  Publisher publisher = MakePublisher("p");
+  EXPECT_EQ(Step(publisher), Stepped::kWorked);
+  EXPECT_EQ(committer_.asked, (std::vector<std::string>{"prepare", "stage", "clean"}));
+  EXPECT_EQ(world_.Commits()[0].state, CommitState::kAborted);
+  EXPECT_TRUE(world_.Commits()[0].is_cleaned);
+  EXPECT_EQ(world_.CountOf(TaskState::kFinished), 1);
+  EXPECT_EQ(Step(publisher), Stepped::kIdle);  // it is not decided again at once
+  world_.clock.Advance(120'000);
+  EXPECT_EQ(Step(publisher), Stepped::kWorked);
+  EXPECT_EQ(world_.TableLines(), world_.SourceLines());
+}
+
 TEST_F(PublisherTest, AStageThatMayPassIsTriedAgainUnderANewSerial) {
   FinishJob(1);
   std::set<uint64_t> serials;

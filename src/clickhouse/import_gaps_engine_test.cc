@@ -1,0 +1,313 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "base/files.h"
+#include "clickhouse/job_rig.h"
+#include "engine/sql_text.h"
+#include "store/object_store.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char kSource[] =
+    "CREATE TABLE shop.orders (id UInt64, amount UInt32, event_date Date) ENGINE = MergeTree "
+    "PARTITION BY toYYYYMM(event_date) ORDER BY id";
+const char kInsert[] =
+    "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(amount) FROM shop.orders\n";
+
+std::string Destination(const std::string& engine = "MergeTree", const std::string& tail = "") {
+  return fmt::format(
+      "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = {} "
+      "PARTITION BY toYYYYMM(event_date) ORDER BY (event_date, id) {}",
+      engine, tail);
+}
+
+// A job whose parts are rewritten and wait for the import.
+class ImportEngine : public ::testing::Test {
+ protected:
+  // One source part a list of values; `destination` is the live table.
+  void Finish(const std::vector<std::string>& parts, const std::string& schema = Destination(),
+              const std::string& destination = "", const std::string& insert = kInsert) {
+    rig_.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource,
+              destination.empty() ? schema : destination, "SYSTEM STOP MERGES shop.orders",
+              "SYSTEM STOP MERGES shop2.orders_v2"});
+    for (const std::string& values : parts) rig_.Run({"INSERT INTO shop.orders VALUES " + values});
+    const auto uploaded = rig_.Upload(rig_.UploadRequest(schema, insert));
+    ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+    rig_.Work(rig_.Settings());
+    ASSERT_EQ(rig_.Count(TaskState::kFinished), std::ssize(parts));
+  }
+  // One source part of two rows, which become two parts of the destination.
+  void FinishOfTwoPieces() {
+    const std::string schema =
+        "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = "
+        "MergeTree PARTITION BY id ORDER BY (event_date, id)";
+    Finish({"(1, 10, '2024-01-05'), (2, 20, '2024-01-06')"}, schema);
+  }
+  Result<ImportSummary> Import(const ImportRequest& request) {
+    return RunImport(rig_.ctx(), rig_.state(), rig_.server(), request);
+  }
+  ImportRequest Serial() const {
+    ImportRequest request = rig_.MakeImport();
+    request.artifacts_in_parallel = 1;
+    request.lease_ms = 2'000;
+    return request;
+  }
+  static int Number(const Result<ImportSummary>& imported) {
+    return imported.ok() ? 0 : imported.status().explanation().pf_number;
+  }
+  fs::path Detached() {
+    return fs::path(rig_.Ask("SELECT data_paths[1] FROM system.tables WHERE database = 'shop2' AND "
+                             "name = 'orders_v2'")) /
+           "detached";
+  }
+  // Names in detached/, sorted.
+  std::vector<std::string> Litter() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(Detached()))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string Rows() { return rig_.Ask("SELECT count() FROM shop2.orders_v2"); }
+
+  JobRig rig_;
+};
+
+const std::vector<std::string> kTwoParts = {"(1, 10, '2024-01-05')", "(2, 20, '2024-02-06')"};
+
+TEST_F(ImportEngine, AReceiptOfAnotherStateStoreStopsASecondImport) {
+  Finish({"(1, 10, '2024-01-05')"});
+  const Task task = rig_.Tasks(TaskState::kFinished).at(0);
+  const std::string uuid =
+      rig_.Ask("SELECT uuid FROM system.tables WHERE database = 'shop2' AND name = 'orders_v2'");
+  const auto spec = RewriteJobSpec::FromJson(rig_.state().View(rig_.ctx(), "job-1")->job.spec);
+  ASSERT_TRUE(spec.ok());
+  const auto keys = JobKeys::Make(spec->prefix, "job-1");
+  ASSERT_TRUE(keys.ok());
+  const std::string key = keys->ReceiptKey(task.id).value();
+  const auto write = [&](const std::string& table_uuid) {
+    const std::string receipt = fmt::format(
+        R"({{"version":1,"commit_id":"cmt-other","table_uuid":"{}","table":"shop2.orders_v2"}})",
+        table_uuid);
+    ASSERT_TRUE(WriteObject(rig_.ctx(), rig_.store(), key, receipt).ok());
+  };
+  write(uuid);
+  ImportRequest request = Serial();
+  request.requires_empty = false;
+  const auto refused = Import(request);
+  ASSERT_TRUE(refused.ok()) << refused.status().ToString();
+  ASSERT_EQ(refused->failed.size(), 1u);
+  EXPECT_EQ(StatusOf(*refused).explanation().pf_number, 2134);
+  EXPECT_EQ(Rows(), "0");
+  write("11111111-2222-3333-4444-555555555555");  // into another table: not our business
+  const auto imported = Import(request);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+  EXPECT_EQ(Rows(), "1");
+}
+
+TEST_F(ImportEngine, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
+  Finish({"(1, 10, '2024-01-05')", "(1, 20, '2024-01-05')"}, Destination("ReplacingMergeTree"));
+  ImportRequest request = Serial();
+  for (const Task& task : rig_.Tasks(TaskState::kFinished)) {
+    const auto spec = RewriteTaskSpec::FromJson(task.payload);
+    ASSERT_TRUE(spec.ok());
+    if (spec->part_name.find("_2_2_") != std::string::npos) request.part_id = task.id;
+  }
+  EXPECT_EQ(Number(Import(request)), 2112);
+  request.allows_reorder = true;
+  const auto reordered = Import(request);
+  ASSERT_TRUE(reordered.ok()) << reordered.status().ToString();
+  EXPECT_EQ(reordered->imported, 1);
+}
+
+TEST_F(ImportEngine, RowsOfAnotherTargetExplainNothing) {
+  Finish(kTwoParts);
+  ASSERT_TRUE(Import(Serial()).ok());
+  EXPECT_TRUE(Import(Serial()).ok());  // the table holds exactly what this job has published
+  rig_.Run({"CREATE TABLE shop2.orders_v3 AS shop2.orders_v2",
+            "INSERT INTO shop2.orders_v3 VALUES ('2024-01-05', 7, 'x'), ('2024-01-05', 8, 'x')"});
+  ImportRequest other = Serial();
+  other.table.table = "orders_v3";
+  EXPECT_EQ(Number(Import(other)), 2123);
+  rig_.Run({"TRUNCATE TABLE shop2.orders_v2"});
+  EXPECT_EQ(Number(Import(Serial())), 2123);  // too few is not what was published either
+}
+
+TEST_F(ImportEngine, RowsThatDoNotAddUpAfterwardsAreCorruption) {
+  Finish(kTwoParts);
+  rig_.faults().Set("clickhouse.receipt_written", [&](int64_t hit) -> Status {
+    if (hit == 1) rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-03-05', 7, 'x')"});
+    return {};
+  });
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->rows_in_table, 3);
+  EXPECT_EQ(imported->rows_published, 2);
+  EXPECT_EQ(StatusOf(*imported).code(), Code::kCorruption);
+  EXPECT_EQ(StatusOf(*imported).explanation().pf_number, 2137);
+}
+
+TEST_F(ImportEngine, PartsWithoutTtlGoIntoATableThatHasOne) {
+  Finish({"(1, 10, '2024-01-05')"}, Destination(),
+         Destination("MergeTree", "TTL event_date + INTERVAL 100 YEAR"));
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+  EXPECT_EQ(imported->rows_in_table, -1);
+}
+
+TEST_F(ImportEngine, AnArtifactThatTheEngineRefusesMustBeMadeAnew) {
+  FinishOfTwoPieces();
+  rig_.faults().Set("clickhouse.piece_placed", [&](int64_t) -> Status {
+    for (const auto& entry : fs::recursive_directory_iterator(Detached())) {
+      if (entry.path().filename() == "data.bin" &&
+          entry.path().string().find("pftmp_") == std::string::npos)
+        fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+    }
+    return {};
+  });
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  const Status outcome = StatusOf(*imported);
+  EXPECT_EQ(outcome.code(), Code::kInternal);
+  EXPECT_NE(outcome.explanation().pf_number, 2149);  // nothing was published: exit 1, not 4
+  const std::vector<Task> failed = rig_.Tasks(TaskState::kFailed);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].failure_class, "data");
+  EXPECT_EQ(Rows(), "0");
+  EXPECT_EQ(Litter(), std::vector<std::string>());
+}
+
+// A stalled importer attaches the refused piece after all, while the artifact is taken back: the
+// rest follows, also after a crash.
+TEST_F(ImportEngine, ARetractThatIsTurnedBackPublishesTheRest) {
+  FinishOfTwoPieces();
+  fs::path placed;
+  std::string good;
+  rig_.faults().Set("clickhouse.piece_placed", [&](int64_t hit) -> Status {
+    if (hit != 1) return {};
+    for (const auto& entry : fs::recursive_directory_iterator(Detached())) {
+      if (entry.path().filename() != "data.bin" ||
+          entry.path().string().find("pftmp_") != std::string::npos)
+        continue;
+      placed = entry.path();
+      good = ReadFile(placed).value();
+      fs::resize_file(placed, good.size() - 1);
+    }
+    return {};
+  });
+  rig_.faults().Set("clickhouse.retract_bound", [&](int64_t) -> Status {
+    std::ofstream(placed, std::ios::binary) << good;
+    rig_.Run({fmt::format("ALTER TABLE shop2.orders_v2 ATTACH PART {}",
+                          QuoteString(placed.parent_path().filename().string()))});
+    return {};
+  });
+  rig_.faults().Set("clickhouse.retract_undone", [&](int64_t hit) -> Status {
+    return hit == 1 ? Status(Code::kUnavailable, "crash") : Status();
+  });
+  const auto cut = Import(Serial());
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.status().code(), Code::kUnavailable);
+  EXPECT_EQ(Rows(), "1");
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(imported->imported, 1);
+  EXPECT_EQ(Rows(), "2");
+  EXPECT_EQ(Litter(), std::vector<std::string>());
+}
+
+TEST_F(ImportEngine, AFullDiskEndsTheImportAndLeavesNothingBehind) {
+  Finish(kTwoParts);
+  rig_.faults().Set("clickhouse.piece_staged", [](int64_t hit) -> Status {
+    return hit == 2 ? Status(Code::kExhausted, "no space left on device") : Status();
+  });
+  const auto cut = Import(Serial());
+  ASSERT_TRUE(cut.ok()) << cut.status().ToString();
+  EXPECT_EQ(cut->imported, 1);
+  EXPECT_EQ(StatusOf(*cut).explanation().pf_number, 7007);
+  EXPECT_EQ(Litter(), std::vector<std::string>());
+  EXPECT_EQ(rig_.Count(TaskState::kFinished), 1);
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(Rows(), "2");
+}
+
+TEST_F(ImportEngine, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
+  Finish(kTwoParts);
+  rig_.faults().Set("clickhouse.pieces_staged", [](int64_t hit) -> Status {
+    return hit == 2 ? Status(Code::kUnavailable, "the store is away") : Status();
+  });
+  const auto cut = Import(Serial());
+  ASSERT_TRUE(cut.ok()) << cut.status().ToString();
+  EXPECT_EQ(cut->imported, 1);
+  EXPECT_EQ(cut->rows, 1);
+  EXPECT_EQ(StatusOf(*cut).code(), Code::kUnavailable);
+}
+
+TEST_F(ImportEngine, ASignalLetsThePieceUnderWayComeToItsEnd) {
+  FinishOfTwoPieces();
+  std::stop_source signal;
+  rig_.faults().Set("clickhouse.piece_sent", [&](int64_t) -> Status {
+    signal.request_stop();
+    return {};
+  });
+  Context ctx = rig_.ctx();
+  ctx.stop = signal.get_token();
+  const auto cut = RunImport(ctx, rig_.state(), rig_.server(), Serial());
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.status().code(), Code::kCancelled);
+  EXPECT_EQ(Rows(), "1");
+  int64_t confirmed = 0;
+  const Task task = rig_.Tasks(TaskState::kImporting).at(0);
+  const auto pieces = rig_.state().Pieces(rig_.ctx(), task.commit);
+  ASSERT_TRUE(pieces.ok());
+  for (const Piece& piece : *pieces) confirmed += piece.state == PieceState::kConfirmed ? 1 : 0;
+  EXPECT_EQ(confirmed, 1);
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(Rows(), "2");
+}
+
+TEST_F(ImportEngine, AFullPartitionStopsNoOther) {
+  Finish(kTwoParts);
+  rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-01-05', 7, 'x')"});
+  ImportRequest request = Serial();
+  request.requires_empty = false;
+  request.settings.throttle_parts = 1;
+  request.settings.room_wait_ms_max = 0;
+  const auto imported = Import(request);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+  ASSERT_EQ(imported->failed.size(), 1u);
+  EXPECT_NE(imported->failed[0].message.find("partition 202401 has 1 active parts"),
+            std::string::npos)
+      << imported->failed[0].message;
+  request.settings.throttle_parts = 0;
+  ASSERT_TRUE(Import(request).ok());
+  EXPECT_EQ(Rows(), "3");
+}
+
+TEST_F(ImportEngine, StagedPartsAreCheckedInTablesOfTheirOwn) {
+  Finish({"(1, 10, '2024-01-05')", "(2, 20, '2024-01-06')", "(3, 30, '2024-01-07')",
+          "(4, 40, '2024-01-08')"});
+  ImportRequest request = rig_.MakeImport();
+  request.settings.checks_table = true;
+  const auto imported = Import(request);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(Rows(), "4");
+  EXPECT_EQ(rig_.Ask("SELECT count() FROM system.tables WHERE database = 'shop2'"), "1");
+}
+
+}  // namespace
+}  // namespace partforge::clickhouse
