@@ -111,6 +111,11 @@ class Finished {
   int64_t imports_ = 0;
 };
 
+// What the command would end with.
+Status OutcomeOf(const Result<ImportSummary>& imported) {
+  return imported.ok() ? StatusOf(*imported) : imported.status();
+}
+
 void FlipByte(const std::filesystem::path& path, int64_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(at);
@@ -224,7 +229,7 @@ TEST(Import, AnAttachThatTheServerCompletedIsNotSentAgain) {
   job.rig.faults().Set("clickhouse.attach_sent", [](int64_t hit) {
     return hit == 2 ? Status(Code::kInternal, "died") : Status();
   });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.orders_v2"), "100");
   const auto later = job.ImportLater();
   ASSERT_TRUE(later.ok()) << later.status().ToString();
@@ -238,7 +243,7 @@ TEST(Import, AnInterruptedAttachIsRenamedBackAndAttachedOnce) {
   Finished job(1);
   job.rig.faults().Set("clickhouse.piece_placed",
                        [](int64_t) { return Status(Code::kInternal, "died"); });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   const std::filesystem::path placed = job.Only("2024");
   std::filesystem::rename(placed,
                           placed.parent_path() / ("attaching_" + placed.filename().string()));
@@ -253,7 +258,7 @@ TEST(Import, APieceThatMergesSwallowedCountsAsAttached) {
   Finished job(1);
   job.rig.faults().Set("clickhouse.attach_sent",
                        [](int64_t) { return Status(Code::kInternal, "died"); });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   // Merged away before anybody looked: neither the name nor the inode is anywhere.
   job.rig.Run({"SYSTEM START MERGES shop2.orders_v2", "OPTIMIZE TABLE shop2.orders_v2 FINAL",
                "OPTIMIZE TABLE shop2.orders_v2 FINAL"});
@@ -274,7 +279,7 @@ TEST(Import, ABoundDirectoryThatVanishedIsInDoubt) {
     SCOPED_TRACE(is_table_new);
     Finished job(1);
     job.rig.faults().Set("publish.bound", [](int64_t) { return Status(Code::kInternal, "died"); });
-    EXPECT_FALSE(job.rig.Import().ok());
+    EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
     if (is_table_new) {
       job.rig.Run({"DROP TABLE shop2.orders_v2 SYNC", kDestination});
     } else {
