@@ -49,11 +49,12 @@ Status Run(const CommandInput& input) {
         .Explain(1005, "demo", "partforge demo");
   }
   PF_ASSIGN(const std::filesystem::path data, FindData(input));
-  // What a killed demo leaves is removed by the next one, or by gc --delete.
-  PF_ASSIGN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(input));
+  PF_ASSIGN(const std::filesystem::path work_dir, OpenWorkDir(input));
+  // A run folder: what a killed demo leaves is removed by the next one, or by gc --delete.
+  PF_ASSIGN(const std::unique_ptr<RunFolder> folder, RunFolder::Open(input.ctx, work_dir));
   std::filesystem::path place = folder->path();
   if (input.options.Bool("keep")) {
-    place = WorkDir(input) / ("demo-" + RandomHex(input.ctx.random, 4));
+    place = work_dir / ("demo-" + RandomHex(input.ctx.random, 4));
     PF_TRY(MakeDirectories(place));
   }
   DemoRequest request;

@@ -52,21 +52,28 @@ Status Run(const CommandInput& input) {
     if (deletes)
       PF_TRY(clickhouse::DeleteLeftovers(input.ctx, *store, job.bucket, view.job.id, leftovers));
   }
-  int64_t folders = 0;
+  std::vector<std::filesystem::path> abandoned;
   std::error_code error;
-  if (deletes && std::filesystem::is_directory(WorkDir(input), error)) {
-    PF_ASSIGN(folders, RunFolder::Sweep(input.ctx, WorkDir(input)));
+  if (std::filesystem::is_directory(WorkDir(input), error)) {
+    PF_ASSIGN(abandoned, RunFolder::Abandoned(input.ctx, WorkDir(input)));
+    if (deletes) PF_TRY(RunFolder::Sweep(input.ctx, WorkDir(input)));
   }
+  JsonDoc folder_list = JsonDoc::array();
+  for (const std::filesystem::path& folder : abandoned) folder_list.push_back(folder.string());
+  const auto folders = static_cast<int64_t>(abandoned.size());
   if (count > 0) input.out.Text(RenderTable(table, input.out.style()));
-  input.out.Line(fmt::format("{} {} leftover objects, {}{}", deletes ? "removed" : "found",
-                             FormatCount(count), FormatBytes(bytes),
-                             deletes ? fmt::format("; {} scratch folders of dead workers", folders)
-                                     : (count > 0 ? "   (--delete removes them)" : "")));
-  input.out.Document(
-      "gc",
-      JsonDoc{
-          {"deleted", deletes}, {"objects", list}, {"bytes", bytes}, {"scratch_folders", folders}});
-  if (count == 0 && input.options.Bool("fail-if-empty"))
+  for (const std::filesystem::path& folder : abandoned)
+    input.out.Line(fmt::format("scratch  {}", folder.string()));
+  input.out.Line(fmt::format("{} {} leftover objects, {}; {} scratch folders of dead processes{}",
+                             deletes ? "removed" : "found", FormatCount(count), FormatBytes(bytes),
+                             folders,
+                             !deletes && count + folders > 0 ? "   (--delete removes them)" : ""));
+  input.out.Document("gc", JsonDoc{{"deleted", deletes},
+                                   {"objects", list},
+                                   {"bytes", bytes},
+                                   {"scratch_folders", folders},
+                                   {"folders", folder_list}});
+  if (count + folders == 0 && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "there is nothing to remove")
         .Explain(1016, "gc", "nothing to do");
   return {};

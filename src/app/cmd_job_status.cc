@@ -8,6 +8,7 @@
 #include "app/option_groups.h"
 #include "app/wire.h"
 #include "base/units.h"
+#include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
 namespace {
@@ -123,6 +124,11 @@ Status Run(const CommandInput& input) {
                               {"in_doubt", commit.in_doubt},
                               {"decided_at", TimeOrNull(commit.decided_at_ms)}});
   }
+  RowFlow flow;
+  const bool has_flow = view.job.kind == clickhouse::kRewriteKind;
+  if (has_flow) {
+    PF_ASSIGN(flow, FlowOf(input.ctx, *state, view));
+  }
   JsonDoc summary{{"job_id", job},
                   {"name", view.job.name},
                   {"status", numbers.status},
@@ -143,6 +149,13 @@ Status Run(const CommandInput& input) {
                   {"live_commits", commits},
                   {"now", TimeOrNull(view.now_ms)}};
 
+  if (has_flow) {
+    summary["rows_in"] = flow.rows_in;
+    summary["rows_filtered"] = flow.filtered;
+    summary["rows_expired"] = flow.expired;
+    summary["rows_merged"] = flow.merged;
+    summary["rows_conserved"] = flow.is_conserved;
+  }
   const bool wants_parts = input.options.Bool("parts") || input.options.Bool("details");
   std::vector<JsonDoc> records;
   if (wants_parts) {
@@ -161,6 +174,7 @@ Status Run(const CommandInput& input) {
       job, numbers.status, view.is_paused ? " (paused)" : "", numbers.total, numbers.rewritten,
       numbers.total, numbers.rewrite_percent, numbers.imported, numbers.total,
       numbers.import_percent, numbers.parts_out, FormatCount(numbers.rows_out)));
+  if (has_flow) input.out.Line("rows: " + flow.Text());
   Table states{{{.title = "STATE"}, {.title = "COUNT", .is_right_aligned = true}}, {}};
   for (const TaskState one : AllTaskStates())
     states.rows.push_back({std::string(TaskStateName(one)), FormatCount(CountIn(view, one))});

@@ -1,20 +1,26 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "app/commands.h"
 #include "app/import_options.h"
 #include "app/job_records.h"
 #include "app/option_groups.h"
+#include "app/progress_line.h"
 #include "app/upload_options.h"
 #include "app/worker_run.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "clickhouse/import_target.h"
+#include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
 #include "engine/sql_text.h"
 
 namespace partforge::app {
 namespace {
+
+constexpr int64_t kProgressPollMs = 1'000;
 
 // Letters that a freeze name may hold.
 std::string FreezeNameOf(std::string_view job_id) {
@@ -23,27 +29,69 @@ std::string FreezeNameOf(std::string_view job_id) {
   return name;
 }
 
-// The job exists with all its parts: an earlier run of the same command got at least that far.
-Result<bool> IsUploaded(const CommandInput& input, SqlJobStore& state, const std::string& job_id) {
+// How far an earlier run of the same command got.
+enum class Reached : uint8_t { kNothing, kJob, kUploaded };
+Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
+                              const std::string& job_id) {
   const Result<JobView> view = state.View(input.ctx, job_id);
   if (!view.ok()) {
-    if (view.status().code() == Code::kNotFound) return false;
+    if (view.status().code() == Code::kNotFound) return Reached::kNothing;
     return view.status();
   }
-  return view->state == "SEALED";
+  return view->state == "SEALED" ? Reached::kUploaded : Reached::kJob;
 }
 
+Status Unfreeze(const Context& ctx, Engine& server, const clickhouse::TableName& table,
+                const std::string& name) {
+  PF_TRY(server.Query(ctx,
+                      fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
+                                  QuoteTable(table.database, table.table), QuoteString(name)),
+                      {}));
+  return {};
+}
+
+// A freeze is not atomic, so one that an earlier run of this command left without a job may be
+// half-made: it is undone and made again.
 Status Freeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
               const std::string& name) {
-  PF_TRY(clickhouse::CheckSourceTable(
-      input.ctx, server, table,
-      {.applies_patches = input.options.Bool("apply-patches"),
-       .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
   const Status frozen = clickhouse::FreezeTable(input.ctx, server, table, name);
-  // The freeze of an earlier run of this very job is the one to go on with.
-  if (!frozen.ok() && frozen.explanation().pf_number == 2127 && input.options.IsSet("job-id"))
-    return {};
-  return frozen;
+  if (frozen.ok() || frozen.explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
+    return frozen;
+  PF_TRY(Unfreeze(input.ctx, server, table, name));
+  PF_TRY(server.Query(input.ctx,
+                      fmt::format("ALTER TABLE {} FREEZE WITH NAME {}",
+                                  QuoteTable(table.database, table.table), QuoteString(name)),
+                      {}));
+  input.ctx.log.Info("the freeze of an earlier run is made again", {{"name", name}});
+  return {};
+}
+
+// What the import would refuse at the end, asked before the first byte is copied. A destination
+// that does not exist is made later.
+Status CheckDestination(const CommandInput& input, Engine& server,
+                        const clickhouse::UploadPlan& plan) {
+  const clickhouse::TableName table{plan.job.destination_database, plan.job.destination_table};
+  const Result<std::string> existing = clickhouse::ReadCreateTable(input.ctx, server, table);
+  if (!existing.ok()) {
+    return existing.status().code() == Code::kNotFound ? Status() : existing.status();
+  }
+  PF_ASSIGN(const clickhouse::ImportTarget target,
+            clickhouse::ReadImportTarget(input.ctx, server, table));
+  if (!input.options.Bool("skip-schema-check"))
+    PF_TRY(clickhouse::CheckImportSchema(input.ctx, server, plan.job, target));
+  PF_TRY(clickhouse::ProbeDetached(input.ctx, target));
+  if (!input.options.Bool("require-empty")) return {};
+  PF_ASSIGN(const int64_t rows,
+            clickhouse::QueryInt(
+                input.ctx, server,
+                fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {}"
+                            " AND table = {} AND active",
+                            QuoteString(table.database), QuoteString(table.table)),
+                {}));
+  if (rows == 0) return {};
+  return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
+      .Explain(2123, table.ToString(),
+               "name an empty table; --require-empty=false imports beside the rows that are there");
 }
 
 Status CreateDestination(const CommandInput& input, Engine& server,
@@ -60,13 +108,94 @@ Status CreateDestination(const CommandInput& input, Engine& server,
   return {};
 }
 
-Status Unfreeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
-                const std::string& name) {
-  PF_TRY(server.Query(input.ctx,
-                      fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                                  QuoteTable(table.database, table.table), QuoteString(name)),
-                      {}));
-  return {};
+// Freezes the table, makes the destination and copies the parts. `reached` is kNothing or kJob.
+Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, ObjectStore& store,
+              const clickhouse::UploadFreezeRequest& request, Reached reached) {
+  const std::string& freeze = request.freezes.front();
+  PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
+  if (reached == Reached::kNothing) {
+    PF_TRY(clickhouse::CheckSourceTable(
+        input.ctx, server, request.source,
+        {.applies_patches = input.options.Bool("apply-patches"),
+         .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
+    PF_ASSIGN(const clickhouse::UploadPlan checked,
+              clickhouse::PlanJob(input.ctx, server, local->engine(), request));
+    PF_TRY(CheckDestination(input, server, checked));
+    const Status frozen = Freeze(input, server, request.source, freeze);
+    // Nothing knows of the freeze yet, so what was made of it goes again. An existing one that is
+    // not ours stays.
+    if (!frozen.ok() && frozen.explanation().pf_number != 2127) {
+      Context unstopped = input.ctx;
+      unstopped.stop = {};
+      Ignore(unstopped, Unfreeze(unstopped, server, request.source, freeze),
+             "a freeze costs disk space only");
+    }
+    PF_TRY(frozen);
+  }
+  const auto copy = [&]() -> Status {
+    PF_ASSIGN(const clickhouse::UploadPlan plan,
+              clickhouse::PlanUpload(input.ctx, server, local->engine(), request));
+    PF_TRY(CreateDestination(input, server, plan));
+    ProgressLine progress(input, "uploading");
+    const auto total = static_cast<int64_t>(plan.parts.size());
+    PF_ASSIGN(const clickhouse::UploadSummary uploaded,
+              clickhouse::RunUpload(
+                  input.ctx, state, store, request, plan, [&](int64_t parts, int64_t bytes) {
+                    progress.Show(
+                        total == 0 ? 1.0 : static_cast<double>(parts) / static_cast<double>(total),
+                        fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)));
+                  }));
+    progress.Finish();
+    input.out.Line(fmt::format("uploaded   {} parts · {} rows · {}", uploaded.parts,
+                               FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));
+    return {};
+  };
+  const Status copied = copy();
+  if (copied.ok() || copied.code() == Code::kCancelled) return copied;
+  // Refused before the job's row was made: nothing will ever use the freeze.
+  const Result<Reached> now = ReachedBefore(input, state, request.job_id);
+  if (now.ok() && *now == Reached::kNothing) {
+    Ignore(input.ctx, Unfreeze(input.ctx, server, request.source, freeze),
+           "a freeze costs disk space only");
+  }
+  return copied;
+}
+
+// The work of this process, with how far the job is on the progress line.
+Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
+                             const WorkerRun& run, const std::string& job_id) {
+  ProgressLine progress(input, "rewriting");
+  std::jthread showing([&](const std::stop_token& stop) {
+    Context own = input.ctx;
+    own.stop = stop;
+    while (!stop.stop_requested()) {
+      if (const Result<JobView> view = state.View(own, job_id); view.ok()) {
+        const JobNumbers numbers = NumbersOf(*view);
+        progress.Show(numbers.rewrite_percent / 100,
+                      fmt::format("part {}/{} · {} of {} · {} rows", numbers.rewritten,
+                                  numbers.total, FormatBytes(numbers.bytes_rewritten),
+                                  FormatBytes(numbers.bytes), FormatCount(numbers.rows_out)));
+      }
+      own.clock.SleepMs(kProgressPollMs, stop);
+    }
+  });
+  Result<RunSummary> worked = RunWorker(input, state, stores, run);
+  showing = {};
+  progress.Finish();
+  return worked;
+}
+
+// Failed parts keep the rest from being published, but for --partial.
+Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers) {
+  const int64_t failed = CountIn(view, TaskState::kFailed);
+  if (failed == 0 || input.options.Bool("partial")) return {};
+  const bool is_all = numbers.rewritten == 0;
+  return Status(Code::kInternal,
+                fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
+      .Explain(is_all ? 2144 : 2149, view.job.id,
+               fmt::format("partforge job-status --job-id={0}   shows why; then  partforge "
+                           "retry-failed --job-id={0} --all  and this command with --job-id={0}",
+                           view.job.id));
 }
 
 Status Run(const CommandInput& input) {
@@ -85,19 +214,9 @@ Status Run(const CommandInput& input) {
       fmt::format("job {}   (the same command with --job-id={} goes on after an interruption)",
                   job_id, job_id));
 
-  PF_ASSIGN(const bool is_uploaded, IsUploaded(input, *state, job_id));
-  std::string destination_database, destination_table;
-  if (!is_uploaded) {
-    PF_TRY(Freeze(input, *server, request.source, freeze));
-    PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
-    PF_ASSIGN(const clickhouse::UploadPlan plan,
-              clickhouse::PlanUpload(input.ctx, *server, local->engine(), request));
-    PF_TRY(CreateDestination(input, *server, plan));
-    PF_ASSIGN(const clickhouse::UploadSummary uploaded,
-              clickhouse::RunUpload(input.ctx, *state, *store, request, plan, {}));
-    input.out.Line(fmt::format("uploaded   {} parts · {} rows · {}", uploaded.parts,
-                               FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));
-  }
+  PF_ASSIGN(const Reached reached, ReachedBefore(input, *state, job_id));
+  if (reached != Reached::kUploaded)
+    PF_TRY(Upload(input, *server, *state, *store, request, reached));
   PF_ASSIGN(const JobView uploaded_view, state->View(input.ctx, job_id));
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
@@ -110,17 +229,28 @@ Status Run(const CommandInput& input) {
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};
   run.options.until = RunUntil::kJobsDone;
-  PF_ASSIGN(const RunSummary worked, RunWorker(input, *state, stores, run));
+  run.options.crashes_max = input.options.Int("max-crashes");
+  PF_ASSIGN(const RunSummary worked, WorkShown(input, *state, stores, run, job_id));
+  PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
   const JobNumbers numbers = NumbersOf(worked_view);
   input.out.Line(fmt::format(
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
+  PF_TRY(CheckFailedParts(input, worked_view, numbers));
+  PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
+  input.out.Line("rows       " + flow.Text());
+  if (!flow.is_conserved) {
+    return Status(Code::kCorruption,
+                  "rows of the source and of the new parts differ: " + flow.Text())
+        .Explain(2137, job_id,
+                 fmt::format("nothing was published; partforge verify {} --level=rows", job_id));
+  }
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))
-    Ignore(input.ctx, Unfreeze(input, *server, request.source, freeze),
+    Ignore(input.ctx, Unfreeze(input.ctx, *server, request.source, freeze),
            "a freeze costs disk space only");
   PF_ASSIGN(const JobView view, state->View(input.ctx, job_id));
   const JobNumbers done = NumbersOf(view);
@@ -135,6 +265,10 @@ Status Run(const CommandInput& input) {
                          {"parts_total", done.total},
                          {"imported", done.imported},
                          {"rows", done.rows_out},
+                         {"rows_in", flow.rows_in},
+                         {"rows_filtered", flow.filtered},
+                         {"rows_expired", flow.expired},
+                         {"rows_merged", flow.merged},
                          {"clickhouse_parts", done.parts_out},
                          {"status", done.status},
                          {"seconds", static_cast<double>(took_ms) / 1000.0}});
@@ -169,6 +303,11 @@ Command RewriteCommand() {
                           .type = OptionType::kDuration,
                           .default_text = "60s",
                           .help = "how long a silent worker keeps its part",
+                          .group = "Limits"},
+                         {.name = "max-crashes",
+                          .type = OptionType::kInt,
+                          .default_text = "3",
+                          .help = "kills of this command before a part is taken out of the queue",
                           .group = "Limits"},
                          {.name = "keep-freeze",
                           .type = OptionType::kBool,

@@ -8,9 +8,24 @@
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/units.h"
+#include "engine/sql_text.h"
 
 namespace partforge::app {
 namespace {
+
+// The job is sealed: its source is the copy, and the hard links only hold disk space.
+Status Unfreeze(const CommandInput& input, Engine& server,
+                const clickhouse::UploadFreezeRequest& request) {
+  for (const std::string& freeze : request.freezes) {
+    PF_TRY(server.Query(
+        input.ctx,
+        fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
+                    QuoteTable(request.source.database, request.source.table), QuoteString(freeze)),
+        {}));
+    PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
+  }
+  return {};
+}
 
 Status Run(const CommandInput& input) {
   PF_ASSIGN(const clickhouse::UploadFreezeRequest request,
@@ -38,6 +53,7 @@ Status Run(const CommandInput& input) {
                                 fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)));
                 }));
   progress.Finish();
+  if (input.options.Bool("unfreeze")) PF_TRY(Unfreeze(input, *server, request));
   if (input.out.style().is_quiet) {
     input.out.Raw(summary.job_id + "\n");
     return {};
@@ -74,6 +90,10 @@ Command UploadFreezeCommand() {
                           .help = "name of the freeze",
                           .is_required = true,
                           .is_repeatable = true},
+                         {.name = "unfreeze",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "remove the freeze once all of it is uploaded"},
                          {.name = "dry-run",
                           .type = OptionType::kBool,
                           .default_text = "false",

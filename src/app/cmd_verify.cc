@@ -6,9 +6,9 @@
 #include "app/commands.h"
 #include "app/option_groups.h"
 #include "app/wire.h"
-#include "base/files.h"
 #include "base/units.h"
 #include "clickhouse/verify_job.h"
+#include "job/run_folder.h"
 
 namespace partforge::app {
 namespace {
@@ -42,7 +42,8 @@ Status Run(const CommandInput& input) {
   std::unique_ptr<clickhouse::SlotEngines> engines;
   std::unique_ptr<RunFolder> scratch;
   if (*depth == clickhouse::VerifyDepth::kEngine || *depth == clickhouse::VerifyDepth::kRows) {
-    PF_ASSIGN(scratch, OpenRunFolder(input));
+    PF_ASSIGN(const std::filesystem::path work_dir, OpenWorkDir(input));
+    PF_ASSIGN(scratch, RunFolder::Open(input.ctx, work_dir));
     PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
     engines = MakeSlotEngines(std::move(choice), 1);
     request.engines = engines.get();
@@ -82,7 +83,7 @@ Status Run(const CommandInput& input) {
   const auto verified = clickhouse::VerifyJob(input.ctx, *state, request);
   if (engines != nullptr) {
     engines.reset();
-    Ignore(input.ctx, scratch->Remove(input.ctx), "a later start sweeps it");
+    Ignore(input.ctx, scratch->Remove(input.ctx), "scratch; a later start sweeps it");
   }
   if (!verified.ok()) return verified.status();
   input.out.Text(RenderTable(table, input.out.style()));

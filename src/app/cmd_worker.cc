@@ -3,12 +3,33 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "app/job_records.h"
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
 #include "app/worker_run.h"
 
 namespace partforge::app {
 namespace {
+
+// After --drain: what failed, as partly done, or as failed when nothing is rewritten.
+Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::vector<JobId>& jobs) {
+  int64_t failed = 0, rewritten = 0;
+  std::string first;
+  if (input.ctx.IsStopping()) return {};
+  for (const JobId& job : jobs) {
+    PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+    const int64_t failed_here = CountIn(view, TaskState::kFailed);
+    if (failed_here > 0 && first.empty()) first = job;
+    failed += failed_here;
+    rewritten += NumbersOf(view).rewritten;
+  }
+  if (failed == 0) return {};
+  return Status(Code::kInternal, fmt::format("{} parts have failed", failed))
+      .Explain(rewritten == 0 ? 2144 : 2149, first,
+               fmt::format("partforge job-status --job-id={0}   shows why; partforge retry-failed "
+                           "--job-id={0} --all   runs them again",
+                           first));
+}
 
 Status Run(const CommandInput& input) {
   const std::string role = input.options.String("role");
@@ -54,7 +75,16 @@ Status Run(const CommandInput& input) {
     run.options.poll_ms = std::min<int64_t>(run.options.poll_ms, 500);
     run.options.maintain_interval_ms = 500;
   }
+  PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them must not make a state store
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
+  for (const std::string& job : run.options.only) {
+    const Result<JobView> view = state->View(input.ctx, job);
+    if (view.ok()) continue;
+    // Who waits for work may also wait for its upload.
+    const bool may_come = view.status().code() == Code::kNotFound;
+    if (!may_come || run.options.until != RunUntil::kStopped) return view.status();
+    Ignore(input.ctx, view.status(), "waiting for the job to be made");
+  }
   BucketStores stores(input);
   PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
             MetricsServer::Start(input, run.options.until == RunUntil::kStopped ||
@@ -66,6 +96,8 @@ Status Run(const CommandInput& input) {
                                        {"failed", summary.failed},
                                        {"released", summary.released},
                                        {"lost", summary.lost}});
+  if (run.options.until == RunUntil::kJobsDone)
+    PF_TRY(CheckDrained(input, *state, run.options.only));
   if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
     return Status(Code::kInternal, fmt::format("{} parts failed", summary.failed))
         .Explain(2144, "worker --once", "partforge job-status --job-id=JOB   shows why");

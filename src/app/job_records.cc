@@ -1,12 +1,18 @@
 #include "app/job_records.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "clickhouse/ddl.h"
+#include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
 namespace {
+
+constexpr int64_t kPageEvents = 1000;
 
 double Percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -26,6 +32,24 @@ std::string OverallStatus(const JobView& view, int64_t total) {
   if (count(TaskState::kCompacting) + count(TaskState::kCompactReady) > 0) return "COMPACTING";
   if (count(TaskState::kInProgress) > 0) return "REWRITING";
   return "READY";
+}
+
+// Why the task was handed back last: its events, newest last.
+Result<std::string> LastRelease(const Context& ctx, StateReader& state, const Task& task) {
+  std::string error;
+  int64_t after = 0;
+  while (true) {
+    PF_ASSIGN(const std::vector<EventView> events,
+              state.Events(ctx, task.job, task.id, after, kPageEvents));
+    for (const EventView& event : events) {
+      after = event.seq;
+      if (event.event != "released") continue;
+      const Result<JsonDoc> detail = ParseJson(event.detail);
+      if (!detail.ok() || !detail->is_object()) continue;
+      error = detail->value("error", std::string());
+    }
+    if (std::ssize(events) < kPageEvents) return error;
+  }
 }
 
 }  // namespace
@@ -64,6 +88,51 @@ JobNumbers NumbersOf(const JobView& view) {
   numbers.rewrite_percent = Percent(numbers.rewritten, numbers.total);
   numbers.import_percent = Percent(numbers.imported, numbers.total);
   return numbers;
+}
+
+std::string RowFlow::Text() const {
+  std::string text = fmt::format("{} in = {} out + {} filtered", FormatCount(rows_in),
+                                 FormatCount(rows_out), FormatCount(filtered));
+  if (expired != 0) text += fmt::format(" + {} expired", FormatCount(expired));
+  if (merged != 0) text += fmt::format(" + {} merged", FormatCount(merged));
+  return text + (is_conserved ? " ✓" : " ✗ NOT CONSERVED");
+}
+
+Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view) {
+  constexpr int64_t kPageTasks = 1000;
+  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  PF_ASSIGN(const clickhouse::CreateTable destination,
+            clickhouse::ParseCreateTable(job.destination_schema));
+  RowFlow flow;
+  int64_t written = 0, counted = 0;  // counted: by the tasks
+  for (const TaskState one : {TaskState::kCompactReady, TaskState::kCompacting,
+                              TaskState::kFinished, TaskState::kImporting, TaskState::kImported}) {
+    std::string after;
+    while (true) {
+      PF_ASSIGN(const TaskPage page, state.Page(ctx, view.job.id, one, after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        counted += task.rows_out;
+        PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+        for (const AttemptView& attempt : attempts) {
+          if (task.winner == 0 || attempt.epoch != task.winner) continue;
+          PF_ASSIGN(const clickhouse::RewriteOutput output,
+                    clickhouse::RewriteOutput::FromJson(attempt.result));
+          flow.rows_in += output.source_rows_visible;
+          flow.rows_out += output.rows_out;
+          flow.expired += output.rows_expired;
+          written += output.rows_written;
+        }
+      }
+      if (!page.next) break;
+      after = *page.next;
+    }
+  }
+  flow.filtered = flow.rows_in - written;
+  flow.merged = written - flow.expired - flow.rows_out;
+  const bool may_merge = clickhouse::IsCollapsingEngine(destination.engine);
+  flow.is_conserved = counted == flow.rows_out && (may_merge ? flow.merged >= 0 : flow.merged == 0);
+  return flow;
 }
 
 JsonDoc StatusCounts(const JobView& view) {
@@ -119,6 +188,9 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["source_part_id"] = task.source_task;
   }
   if (!task.commit.empty()) record["commit_id"] = task.commit;
+  if (part.error.empty() && !task.failure_class.empty() && task.state != TaskState::kFailed) {
+    PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
+  }
   for (const AttemptView& attempt : attempts) {
     if (attempt.epoch == task.epoch) {
       record["worker_id"] = attempt.owner;

@@ -20,6 +20,20 @@ struct JobNumbers {
 };
 // Pure. A job that is not sealed is never READY_FOR_IMPORT.
 JobNumbers NumbersOf(const JobView& view);
+// Where the rows of the rewritten parts went, from the results of the attempts that stand. All
+// sums.
+struct RowFlow {
+  int64_t rows_in = 0;   // visible in the source parts
+  int64_t rows_out = 0;  // in the produced parts
+  int64_t filtered = 0;  // left out by the SELECT; negative when it makes more rows than it reads
+  int64_t expired = 0;   // left out by --ttl=apply
+  int64_t merged = 0;    // collapsed by the destination's engine
+  bool is_conserved = false;  // in = out + removed, counted apart, and as the counters have it
+  // "1 440 in = 1 440 out + 0 filtered ✓"
+  std::string Text() const;
+};
+Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);
+
 int64_t CountIn(const JobView& view, TaskState state);
 // [{"status":"READY","count":2},…] in the order of the states, without zeros.
 JsonDoc StatusCounts(const JobView& view);

@@ -71,6 +71,11 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
 
 Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options) {
   const std::string output = options.String("output");
+  if (options.Bool("json") && output != "json" &&
+      options.values().find("output")->second.origin == "flag") {
+    return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
+        .Explain(1010, "--json and --output", "keep one of them");
+  }
   style.is_json = options.Bool("json") || output == "json";
   style.is_ndjson = output == "ndjson";
   style.is_quiet = options.Bool("quiet");

@@ -1,6 +1,20 @@
 #include "app/option_groups.h"
 
+#include <algorithm>
+
 namespace partforge::app {
+namespace {
+
+// For the object store and for the ClickHouse server; Join keeps one of the two.
+OptionSpec AllowHttpOption() {
+  return {.name = "allow-http",
+          .type = OptionType::kBool,
+          .default_text = "false",
+          .help = "plain http to a host that is not this machine",
+          .group = "Where"};
+}
+
+}  // namespace
 
 std::vector<OptionSpec> StateOptions() {
   return {
@@ -40,11 +54,7 @@ std::vector<OptionSpec> StoreOptions() {
        .default_text = "8",
        .help = "requests at once for one large object",
        .group = "Limits"},
-      {.name = "allow-http",
-       .type = OptionType::kBool,
-       .default_text = "false",
-       .help = "plain http to a host that is not this machine",
-       .group = "Where"},
+      AllowHttpOption(),
   };
 }
 
@@ -61,6 +71,7 @@ std::vector<OptionSpec> ServerOptions() {
        .group = "Where",
        .env_alias = "CLICKHOUSE_PASSWORD",
        .is_secret = true},
+      AllowHttpOption(),
   };
 }
 
@@ -130,7 +141,14 @@ std::vector<OptionSpec> RewriteOptions() {
 
 std::vector<OptionSpec> Join(std::initializer_list<std::vector<OptionSpec>> groups) {
   std::vector<OptionSpec> all;
-  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+  for (const auto& group : groups) {
+    for (const OptionSpec& spec : group) {
+      const bool is_taken = std::any_of(all.begin(), all.end(), [&](const OptionSpec& earlier) {
+        return earlier.name == spec.name;
+      });
+      if (!is_taken) all.push_back(spec);
+    }
+  }
   return all;
 }
 

@@ -13,6 +13,7 @@ std::vector<OptionSpec> StoreOptions();    // where artifacts live
 std::vector<OptionSpec> ServerOptions();   // the ClickHouse server that holds the table
 std::vector<OptionSpec> EngineOptions();   // the embedded engine, memory, work folder
 std::vector<OptionSpec> RewriteOptions();  // how parts are rewritten
+// One after the other; of two options of one name the first stays.
 std::vector<OptionSpec> Join(std::initializer_list<std::vector<OptionSpec>> groups);
 
 }  // namespace partforge::app

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "app/reference_flags.h"
 #include "base/json.h"
 #include "base/units.h"
 
@@ -223,6 +224,7 @@ class OptionResolver {
     PF_TRY(ReadSecretFiles());
     PF_TRY(CheckRequired());
     CollectSecrets();
+    WarnOfPassedFlags();
     return std::move(resolved_);
   }
 
@@ -246,6 +248,33 @@ class OptionResolver {
   }
 
   static bool TakesFile(const OptionSpec& spec) { return spec.is_secret || spec.may_hold_password; }
+
+  // Only commands that work on jobs share flags with the reference program.
+  const ReferenceFlag* ReferenceFlagOf(std::string_view name) const {
+    const ReferenceFlag* const flag =
+        FindSpec("state-url") == nullptr ? nullptr : FindReferenceFlag(name);
+    const bool has_heir = flag != nullptr && flag->fate == ReferenceFlag::Fate::kRenamed;
+    return has_heir && FindSpec(flag->text) == nullptr ? nullptr : flag;
+  }
+
+  // Remembers a flag that may be left out; refuses one that may not, unless it is switched off.
+  Status PassReferenceFlag(const ReferenceFlag& flag, std::string_view value) {
+    if (flag.fate == ReferenceFlag::Fate::kRefused && !(flag.is_switch && value == "false"))
+      return Usage(1003, fmt::format("no such flag here: --{}", flag.name),
+                   std::string(command_.name), std::string(flag.text));
+    if (flag.fate == ReferenceFlag::Fate::kIgnored)
+      passed_[std::string(flag.text)].insert(fmt::format("--{}", flag.name));
+    return {};
+  }
+
+  void WarnOfPassedFlags() {
+    std::vector<std::string> groups;
+    for (const auto& [why, names] : passed_)
+      groups.push_back(fmt::format("{}: {}", fmt::join(names, ", "), why));
+    if (!groups.empty())
+      resolved_.warnings_.push_back(
+          fmt::format("flags without effect here ({})", fmt::join(groups, "; ")));
+  }
 
   Status UnknownFlag(std::string_view name) const {
     std::vector<std::string> names;
@@ -289,6 +318,17 @@ class OptionResolver {
         const OptionSpec* positive = FindSpec(std::string_view(name).substr(3));
         if (positive != nullptr && positive->type == OptionType::kBool && !value) {
           flags.values[std::string(positive->name)] = {"false"};
+          continue;
+        }
+      }
+      if (const ReferenceFlag* reference = spec == nullptr ? ReferenceFlagOf(name) : nullptr) {
+        if (!value && reference->is_switch) value = "true";
+        if (reference->fate == ReferenceFlag::Fate::kRenamed) {
+          name = reference->text;
+          spec = FindSpec(name);
+        } else {
+          if (!value && i + 1 < inputs_.argv.size()) value = inputs_.argv[++i];
+          PF_TRY(PassReferenceFlag(*reference, value.value_or("")));
           continue;
         }
       }
@@ -398,6 +438,11 @@ class OptionResolver {
       const std::string origin = fmt::format("{}:{}", path, LineOfKey(text, key));
       if (FindSpec(name) == nullptr && FindSecretOfFile(name) == nullptr) {
         if (!is_own && IsOptionOfAnyCommand(name)) continue;
+        if (const ReferenceFlag* flag = FindReferenceFlag(name);
+            flag != nullptr && flag->fate == ReferenceFlag::Fate::kIgnored) {
+          PF_TRY(PassReferenceFlag(*flag, ""));
+          continue;
+        }
         return UnknownKey(key, origin);
       }
       std::vector<std::string> texts;
@@ -552,6 +597,7 @@ class OptionResolver {
   const OptionInputs& inputs_;
   const std::vector<OptionSpec> specs_;
   ResolvedOptions resolved_;
+  std::map<std::string, std::set<std::string>> passed_;  // why ignored → flags
   std::map<std::string, std::pair<std::string, std::string>> secret_files_;  // name → path, origin
   bool is_help_ = false;
 };

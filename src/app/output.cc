@@ -206,7 +206,7 @@ void Output::Raw(std::string_view text) {
 }
 
 void Output::Note(std::string_view line) {
-  if (style_.is_quiet) return;
+  if (style_.is_quiet || style_.is_json || style_.is_ndjson) return;
   Write(STDERR_FILENO, std::string(line) + "\n");
 }
 

@@ -58,7 +58,8 @@ class Output {
   void Object(const JsonDoc& object);
   // Text for both modes (ids with --quiet, help).
   void Raw(std::string_view text);
-  // A line of the story on stderr; nothing with --quiet.
+  // A line of the story on stderr; nothing with --quiet, nor in JSON modes: log lines tell it
+  // there.
   void Note(std::string_view line);
   bool is_pipe_broken() const { return is_pipe_broken_; }
 

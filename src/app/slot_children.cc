@@ -5,9 +5,11 @@
 namespace partforge::app {
 namespace {
 
-ChildEngineOptions OptionsFor(const EngineChoice& choice, const std::filesystem::path& data_path) {
+ChildEngineOptions OptionsFor(const EngineChoice& choice, const clickhouse::EngineWish& wish) {
   ChildEngineOptions options;
-  options.data_path = data_path;
+  options.data_path = wish.data_path;
+  options.timezone = wish.timezone;
+  options.allows_external_reads = wish.allows_external_reads;
   options.library = choice.library;
   options.uses_huge_pages = choice.uses_huge_pages;
   options.server_binary = choice.binary;
@@ -28,35 +30,53 @@ ChildEngineOptions OptionsFor(const EngineChoice& choice, const std::filesystem:
 }  // namespace
 
 Result<Engine*> SlotChildren::Get(const Context& ctx, int slot,
-                                  const std::filesystem::path& data_path) {
-  auto& child = children_.at(static_cast<size_t>(slot));
-  if (child == nullptr) {
-    PF_ASSIGN(child, ChildEngine::Start(ctx, OptionsFor(choice_, data_path)));
-    ctx.log.Debug("engine started",
-                  {{"slot", slot}, {"pid", child->pid()}, {"version", child->version()}});
-  } else if (child->Ended()) {
+                                  const clickhouse::EngineWish& wish) {
+  Slot& own = slots_.at(static_cast<size_t>(slot));
+  if (own.child != nullptr && own.wish != wish) Stop(ctx, slot);
+  if (own.child == nullptr) {
+    PF_ASSIGN(own.child, ChildEngine::Start(ctx, OptionsFor(choice_, wish)));
+    own.wish = wish;
+    ctx.log.Debug("engine started", {{"slot", slot},
+                                     {"pid", own.child->pid()},
+                                     {"version", own.child->version()},
+                                     {"timezone", wish.timezone}});
+  } else if (own.child->Ended()) {
     ctx.metrics.Add("partforge_engine_restarts_total", {});
-    PF_TRY(child->Restart(ctx));
-    ctx.log.Warn("engine started again", {{"slot", slot}, {"pid", child->pid()}});
+    PF_TRY(own.child->Restart(ctx));
+    ctx.log.Warn("engine started again", {{"slot", slot}, {"pid", own.child->pid()}});
   }
-  return child.get();
+  return own.child.get();
 }
 
 bool SlotChildren::IsAlive(int slot) {
-  const auto& child = children_.at(static_cast<size_t>(slot));
+  const auto& child = slots_.at(static_cast<size_t>(slot)).child;
   return child != nullptr && !child->Ended();
 }
 
 void SlotChildren::Stop(const Context& ctx, int slot) {
-  auto& child = children_.at(static_cast<size_t>(slot));
+  auto& child = slots_.at(static_cast<size_t>(slot)).child;
   if (child == nullptr) return;
   const Result<ExitState> ended = child->Stop(ctx);
   if (!ended.ok()) Ignore(ctx, ended.status(), "its data are scratch");
   child.reset();
 }
 
+void SlotChildren::Discard(const Context& ctx, int slot) {
+  auto& child = slots_.at(static_cast<size_t>(slot)).child;
+  if (child == nullptr) return;
+  ctx.log.Warn("engine is killed", {{"slot", slot}, {"pid", child->pid()}});
+  // The object stays: who holds it goes on with the process that Get starts.
+  const Result<ExitState> ended = child->Discard(ctx);
+  if (!ended.ok()) Ignore(ctx, ended.status(), "its data are scratch");
+}
+
+int64_t SlotChildren::CpuMs(int slot) {
+  const auto& child = slots_.at(static_cast<size_t>(slot)).child;
+  return child == nullptr ? 0 : child->CpuMs();
+}
+
 int64_t SlotChildren::PeakMemoryBytes(int slot) {
-  const auto& child = children_.at(static_cast<size_t>(slot));
+  const auto& child = slots_.at(static_cast<size_t>(slot)).child;
   return child == nullptr ? 0 : child->PeakResidentBytes();
 }
 

@@ -1,6 +1,7 @@
 #include "app/wire.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -54,6 +55,40 @@ Result<double> ParseShare(const std::string& text) {
         .Explain(1005, "--min-free-space", "--min-free-space=10%");
   }
   return value;
+}
+
+// Anybody between could read a password that travels over plain http.
+Status RefuseOpenPassword(const CommandInput& input, const HttpEngineOptions& options) {
+  constexpr std::string_view kPlain = "http://";
+  const std::string_view url = options.url;
+  if (options.password.empty() || !url.starts_with(kPlain)) return {};
+  if (IsLoopbackHost(url.substr(kPlain.size())) || input.options.Bool("allow-http")) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("a password over plain http to another machine: {}", url))
+      .Explain(7002, "--clickhouse-url",
+               "use https, or give --allow-http when the network is trusted");
+}
+
+// What anybody could have made beforehand in a folder of all users must not be believed: a link, or
+// a folder that others may write to.
+Status CheckWorkDir(const std::filesystem::path& folder, bool is_private) {
+  const auto refuse = [&](std::string message) {
+    return Status(Code::kInvalidArgument, std::move(message))
+        .Explain(1015, folder.string(), "--work-dir=DIR of this user, on a local disk");
+  };
+  struct stat found {};
+  const int answer = is_private ? lstat(folder.c_str(), &found) : stat(folder.c_str(), &found);
+  if (answer != 0) return ErrnoStatus(errno, "look at " + folder.string());
+  if (!S_ISDIR(found.st_mode)) return refuse("the work folder is no folder");
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0)
+    return refuse("this user cannot write to the work folder");
+  if (is_private && found.st_uid != geteuid())
+    return refuse(fmt::format("the work folder belongs to another user: {}", found.st_uid));
+  const mode_t writers = is_private ? S_IWGRP | S_IWOTH : S_IWOTH;
+  if ((found.st_mode & writers) != 0 && (found.st_mode & S_ISVTX) == 0)
+    return refuse(fmt::format("others may write to the work folder: mode {:o}",
+                              static_cast<unsigned>(found.st_mode & 07777)));
+  return {};
 }
 
 }  // namespace
@@ -124,6 +159,7 @@ Result<std::unique_ptr<Engine>> OpenServer(const CommandInput& input) {
   options.user = input.options.String("clickhouse-user");
   options.password = input.options.SecretValue("clickhouse-password");
   if (!options.password.empty()) input.ctx.log.AddSecret(options.password.Reveal());
+  PF_TRY(RefuseOpenPassword(input, options));
   PF_ASSIGN(std::unique_ptr<HttpEngine> server, HttpEngine::Open(std::move(options)));
   return std::unique_ptr<Engine>(std::move(server));
 }
@@ -154,17 +190,24 @@ std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, in
 }
 
 Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& input) {
-  auto scratch = std::unique_ptr<ScratchEngine>(new ScratchEngine(input.ctx));
-  PF_ASSIGN(scratch->folder_, OpenRunFolder(input));
+  PF_ASSIGN(const std::filesystem::path work_dir, OpenWorkDir(input));
+  Context unstopped = input.ctx;
+  unstopped.stop = {};
+  auto scratch = std::unique_ptr<ScratchEngine>(new ScratchEngine(unstopped));
+  PF_ASSIGN(scratch->folder_, RunFolder::Open(input.ctx, work_dir));
+  PF_ASSIGN(const std::filesystem::path slot, scratch->folder_->MakeSlot(0));
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
-  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, scratch->folder_->path()));
+  const bool has_reads = input.options.Has("allow-external-reads");
+  const clickhouse::EngineWish wish(slot, "UTC",
+                                    has_reads && input.options.Bool("allow-external-reads"));
+  PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, wish));
   return scratch;
 }
 
 ScratchEngine::~ScratchEngine() {
   engines_.reset();
-  if (folder_ != nullptr) Ignore(ctx_, folder_->Remove(ctx_), "a later start sweeps it");
+  if (folder_ != nullptr) Ignore(ctx_, folder_->Remove(ctx_), "scratch; a later start sweeps it");
 }
 
 std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment) {
@@ -180,18 +223,21 @@ std::filesystem::path DepsFolder(const std::map<std::string, std::string>& envir
   return {};
 }
 
-Result<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandInput& input) {
-  Result<std::unique_ptr<RunFolder>> folder = RunFolder::Open(input.ctx, WorkDir(input));
-  if (folder.ok()) return folder;
-  return std::move(folder).status().Explain(
-      1015, WorkDir(input).string(), "name a folder of this user on a local disk with --work-dir");
-}
-
 std::filesystem::path WorkDir(const CommandInput& input) {
   if (const std::string flag = input.options.String("work-dir"); !flag.empty()) return flag;
   const std::string temporary = Variable(input, "TMPDIR");
   return std::filesystem::path(temporary.empty() ? "/tmp" : temporary) /
          fmt::format("partforge-{}", geteuid());
+}
+
+Result<std::filesystem::path> OpenWorkDir(const CommandInput& input) {
+  const std::filesystem::path folder = WorkDir(input);
+  if (const Status made = MakeDirectories(folder); !made.ok()) {
+    return Status(Code::kInvalidArgument, made.message())
+        .Explain(1015, folder.string(), "--work-dir=DIR that this user can make");
+  }
+  PF_TRY(CheckWorkDir(folder, input.options.String("work-dir").empty()));
+  return folder;
 }
 
 Result<MachineUse> ChooseMachineUse(const CommandInput& input) {

@@ -56,7 +56,8 @@ Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots);
 // Children of the slots of a worker (SlotEngines); stopped by the destructor.
 std::unique_ptr<clickhouse::SlotEngines> MakeSlotEngines(EngineChoice choice, int64_t slots);
 
-// An embedded engine on a scratch folder of its own, for checks of SQL; both go with the object.
+// An embedded engine on a run folder of its own, for checks of SQL; both go with the object. What a
+// killed process leaves is swept as the scratch of workers is.
 class ScratchEngine {
  public:
   // `input.ctx` must outlive the object.
@@ -66,16 +67,16 @@ class ScratchEngine {
 
  private:
   explicit ScratchEngine(const Context& ctx) : ctx_(ctx) {}
-  const Context& ctx_;
+  const Context ctx_;  // of the command, which outlives this, without its stop
   std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<clickhouse::SlotEngines> engines_;
   Engine* engine_ = nullptr;
 };
 
 std::filesystem::path WorkDir(const CommandInput& input);
-// A folder below it that the next start or gc removes when this process dies. PF1015 when it cannot
-// be made.
-Result<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandInput& input);
+// The same, made when absent. kInvalidArgument (PF1015) when this user cannot use it or others may
+// write to it; the default one, in a folder of all users, must be of this user alone.
+Result<std::filesystem::path> OpenWorkDir(const CommandInput& input);
 // What scripts/setup filled, when this program runs from a source tree; empty otherwise.
 std::filesystem::path DepsFolder(const std::map<std::string, std::string>& environment);
 

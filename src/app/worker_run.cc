@@ -8,6 +8,27 @@
 #include "clickhouse/tuning.h"
 
 namespace partforge::app {
+namespace {
+
+// The engine of slot 0, in the zone of the first job that is named.
+Status StartFirstEngine(const CommandInput& input, JobStore& state,
+                        clickhouse::SlotEngines& engines, const Worker& worker,
+                        const std::vector<JobId>& only) {
+  PF_ASSIGN(const std::filesystem::path path, worker.run_folder()->MakeSlot(0));
+  clickhouse::EngineWish wish(path);
+  if (!only.empty()) {
+    const Result<JobView> view = state.View(input.ctx, only.front());
+    if (!view.ok() || view->job.kind != clickhouse::kRewriteKind)
+      return {};  // Run says what is wrong
+    PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+              clickhouse::RewriteJobSpec::FromJson(view->job.spec));
+    wish = {path, job.timezone, job.allows_external_reads};
+  }
+  PF_TRY(engines.Get(input.ctx, 0, wish));
+  return {};
+}
+
+}  // namespace
 
 Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
                              WorkerRun run) {
@@ -32,7 +53,7 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                            .committer = nullptr,
                            .batch_executor = nullptr,
                            .grouping = CommitGrouping::kTask}));
-  run.options.work_dir = WorkDir(input);
+  PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   const std::filesystem::path work_dir = run.options.work_dir;
   const double free_min = settings.free_space_fraction_min;
@@ -47,6 +68,14 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
   }
   PF_ASSIGN(const std::unique_ptr<Worker> worker,
             Worker::Open(input.ctx, state, kinds, run.options));
+  // An engine that cannot be started at all would hand back one part after the other.
+  if (run.options.until != RunUntil::kOnce) {
+    const Status started = StartFirstEngine(input, state, *engines, *worker, run.options.only);
+    if (!started.ok()) {
+      Ignore(input.ctx, worker->Close(input.ctx), "the next worker on this machine sweeps it");
+      return started;
+    }
+  }
   Result<RunSummary> summary = worker->Run(input.ctx);
   Context unstopped = input.ctx;
   unstopped.stop = {};

@@ -346,7 +346,7 @@ Status CheckRelativePath(std::string_view relative) {
     shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
   }
   return Status(Code::kRefused, fmt::format("relative path {}: '{}'", flaw, shown))
-      .Explain(8005, shown,
+      .Explain(8006, shown,
                "names must be plain relative paths below their folder; what names this path is not "
                "ours\n"
                "or was tampered with, and stays untouched");

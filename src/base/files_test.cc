@@ -218,7 +218,7 @@ TEST(RelativePath, RefusesWhatLeavesOrHides) {
     const auto joined = JoinBelow("/root", path);
     ASSERT_FALSE(joined.ok()) << path;
     EXPECT_EQ(joined.status().code(), Code::kRefused) << path;
-    EXPECT_EQ(joined.status().explanation().pf_number, 8005);
+    EXPECT_EQ(joined.status().explanation().pf_number, 8006);
     EXPECT_EQ(joined.status().message().find('\n'), std::string::npos);
   }
   EXPECT_FALSE(CheckRelativePath(std::string(1025, 'x')).ok());

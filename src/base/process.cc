@@ -124,14 +124,25 @@ Spawner& TheSpawner() {
   return spawner;
 }
 
-// Our environment with the changes asked for, as "name=value".
-std::vector<std::string> MergedEnvironment(const std::map<std::string, std::string>& changes) {
+bool Inherits(const ProcessOptions& options, std::string_view name) {
+  if (options.inherits_environment) return true;
+  return std::any_of(options.inherited_names.begin(), options.inherited_names.end(),
+                     [&](std::string_view wanted) {
+                       if (!wanted.ends_with('*')) return name == wanted;
+                       return name.starts_with(wanted.substr(0, wanted.size() - 1));
+                     });
+}
+
+// What is inherited of our environment, with the changes asked for, as "name=value".
+std::vector<std::string> MergedEnvironment(const ProcessOptions& options) {
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (!changes.contains(std::string(text.substr(0, text.find('='))))) merged.emplace_back(text);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (Inherits(options, name) && !options.environment.contains(std::string(name)))
+      merged.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) {
+  for (const auto& [name, value] : options.environment) {
     if (!value.empty()) merged.push_back(name + "=" + value);
   }
   return merged;
@@ -214,7 +225,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessOptions& 
   }
   const std::string doing = "start " + options.argv[0];
   std::vector<std::string> argv = options.argv;
-  std::vector<std::string> environment = MergedEnvironment(options.environment);
+  std::vector<std::string> environment = MergedEnvironment(options);
   const std::string working_directory = options.working_directory.string();
   std::pair<UniqueFd, UniqueFd> output, error;
   PF_ASSIGN(error, MakePipe());

@@ -18,11 +18,15 @@ namespace partforge {
 // stderr.
 struct ProcessOptions {
   std::vector<std::string> argv = {};  // argv[0] is the program's path
-  std::map<std::string, std::string> environment =
-      {};                                        // added to ours; an empty value removes the name
-  std::filesystem::path working_directory = {};  // empty = ours
-  std::filesystem::path stderr_path = {};        // empty = ours; else appended to
-  bool captures_stdout = false;                  // read by ReadLine; else ours
+  // Added to what is inherited; an empty value removes the name.
+  std::map<std::string, std::string> environment = {};
+  // false: of our environment the child gets only `inherited_names`. For programs of others, which
+  // need none of our secrets.
+  bool inherits_environment = true;
+  std::vector<std::string> inherited_names = {};  // "PATH"; "LC_*" stands for a prefix
+  std::filesystem::path working_directory = {};   // empty = ours
+  std::filesystem::path stderr_path = {};         // empty = ours; else appended to
+  bool captures_stdout = false;                   // read by ReadLine; else ours
   // PR_SET_PDEATHSIG = SIGTERM, from a thread that lives as long as the process.
   bool dies_with_parent = true;
 };

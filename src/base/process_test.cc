@@ -124,6 +124,20 @@ TEST_F(ChildProcessTest, EnvironmentDirectoryAndStderrAreSet) {
   EXPECT_EQ(ReadFile(folder / "log").value(), "oops\noops\n");
 }
 
+TEST_F(ChildProcessTest, WithoutInheritanceOnlyTheNamedVariablesArrive) {
+  ASSERT_EQ(setenv("PF_TEST_SECRET", "secret", 1), 0);
+  ASSERT_EQ(setenv("PF_TEST_KEPT", "kept", 1), 0);
+  ASSERT_EQ(setenv("PF_TEST_LC_ONE", "one", 1), 0);
+  const auto child =
+      Start({.argv = {"/bin/sh", "-c",
+                      "echo \"${PF_TEST_SECRET-unset},$PF_TEST_KEPT,$PF_TEST_LC_ONE,$ADDED\""},
+             .environment = {{"ADDED", "added"}},
+             .inherits_environment = false,
+             .inherited_names = {"PF_TEST_KEPT", "PF_TEST_LC_*", "PF_TEST_SEC"},
+             .captures_stdout = true});
+  EXPECT_EQ(Line(*child), "unset,kept,one,added");
+}
+
 TEST_F(ChildProcessTest, SignalsAreAtTheirDefaultsThoughOursAreNot) {
   sigset_t blocked, before;
   sigemptyset(&blocked);

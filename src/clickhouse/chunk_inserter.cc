@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <stop_token>
+#include <thread>
+
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 
 namespace partforge::clickhouse {
 namespace {
+
+// Of the watch on an insert.
+constexpr int64_t kWatchPollMs = 1'000;
+constexpr int64_t kIdleCpuMs = 60'000;
 
 constexpr int64_t kEngineDeathsMax = 2;  // clickhouse-parts §15 row 13: the third is poison
 
@@ -110,7 +117,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       staged_parts_.clear();
       const int64_t started_ms = MonotonicMs();
       ++chunk.attempts;
-      Result<QueryOutcome> inserted = InsertOnce(ctx, index, chunk.attempts);
+      Result<QueryOutcome> inserted = InsertWatched(ctx, index, chunk.attempts);
       if (inserted.ok()) {
         Result<PartitionMap> staged = tables_.ActiveParts(ctx, tables_.destination());
         if (staged.ok()) {
@@ -191,6 +198,43 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::ResumeAfterDeath(const Context& 
   return step;
 }
 
+Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t index,
+                                                  int64_t attempt) {
+  std::stop_source insert_stop;  // of the worker, or because the insert hangs
+  const std::stop_callback on_stop(ctx.stop, [&insert_stop] { insert_stop.request_stop(); });
+  std::atomic<bool> is_hung = false;
+  Result<QueryOutcome> inserted = Status(Code::kInternal, "not run");
+  {
+    moved_rows_ = 0;
+    const std::jthread watch([&](const std::stop_token& stop) {
+      int64_t rows_before = -1, cpu_before_ms = -1, moved_at_ms = MonotonicMs();
+      while (!stop.stop_requested()) {
+        ctx.clock.SleepMs(std::min(kWatchPollMs, request_.silence_ms_max / 4 + 1), stop);
+        const int64_t rows = moved_rows_, cpu_ms = engines_.CpuMs(request_.slot);
+        // An idle engine still wakes up now and then.
+        const bool has_moved = rows != rows_before || cpu_ms - cpu_before_ms > kIdleCpuMs;
+        if (has_moved) {
+          rows_before = rows;
+          cpu_before_ms = cpu_ms;
+          moved_at_ms = MonotonicMs();
+        } else if (MonotonicMs() - moved_at_ms >= request_.silence_ms_max) {
+          is_hung = true;
+          insert_stop.request_stop();
+          return;
+        }
+      }
+    });
+    Context watched = ctx;
+    watched.stop = insert_stop.get_token();
+    inserted = InsertOnce(watched, index, attempt);
+  }
+  if (inserted.ok() || !is_hung || ctx.IsStopping()) return inserted;
+  engines_.Discard(ctx, request_.slot);
+  return Status(Code::kUnavailable,
+                fmt::format("no row was read or written and no CPU used for {} s: {}",
+                            request_.silence_ms_max / 1000, inserted.status().message()));
+}
+
 Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index, int64_t attempt) {
   const RowRange range = ranges_[index];
   PF_ASSIGN(Engine* const local, engine(ctx));
@@ -209,6 +253,7 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
     written_before += done.written_rows;
   }
   options.on_progress = [&, total_rows](int64_t read_rows, int64_t written_rows) {
+    moved_rows_ = read_rows + written_rows;
     if (!request_.report || total_rows == 0) return;
     const double part = std::min(
         1.0, range.row_count() == 0

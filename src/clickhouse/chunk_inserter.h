@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,9 +22,12 @@ struct ChunkInsertRequest {
   bool may_split = false;  // the SELECT is right on any range: the last resort of the ladder
   Tuning tuning;
   int slot = 0;
-  std::filesystem::path engine_path;
+  EngineWish engine_path = EngineWish({});
   std::function<Status(const Context&, double fraction, int64_t read_rows, int64_t written_rows)>
       report;
+  // An insert that has read and written nothing and used no CPU for so long is given up with its
+  // engine (clickhouse-parts §15 row 14).
+  int64_t silence_ms_max = 600'000;
 };
 
 struct ChunkOutcome {
@@ -64,6 +68,8 @@ class ChunkInserter {
 
   Status RunChunk(const Context& ctx, size_t index);
   Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
+  // InsertOnce under a watch: kUnavailable with a dead engine when the insert hung.
+  Result<QueryOutcome> InsertWatched(const Context& ctx, size_t index, int64_t attempt);
   void ReportDone(const Context& ctx, size_t index) const;
   Status ShrinkAfter(const Context& ctx, size_t index, const Status& failure, int64_t failures);
   // Halves every range from `index` on, once (§9.4); false when that cannot be done.
@@ -90,6 +96,7 @@ class ChunkInserter {
   PartitionMap staged_left_;      // of those, what is not moved yet
   int64_t engine_block_rows_ = 0;
   int64_t resource_failures_ = 0;
+  std::atomic<int64_t> moved_rows_ = 0;  // read and written by the insert under way
 };
 
 }  // namespace partforge::clickhouse

@@ -65,7 +65,8 @@ class ChunkInserterTest : public ::testing::Test {
                                               .tuning = *tuning,
                                               .slot = 0,
                                               .engine_path = dir_ / "engine",
-                                              .report = {}});
+                                              .report = {},
+                                              .silence_ms_max = silence_ms_max_});
     return inserter.Run(*ctx_);
   }
 
@@ -75,6 +76,7 @@ class ChunkInserterTest : public ::testing::Test {
                            QuoteTable(table.database, table.table)));
   }
 
+  int64_t silence_ms_max_ = 600'000;
   testing::TestWorld world_;
   FaultHooks faults_;
   testing::TempDir dir_;
@@ -105,6 +107,20 @@ TEST_F(ChunkInserterTest, ChunksGiveWhatOneInsertGives) {
   EXPECT_EQ(Sum(tables_->destination()), Ask(*ctx_, *engine_, kOracle));
   EXPECT_EQ(Ask(*ctx_, *engine_, "SELECT count() FROM system.tables WHERE database = 'shop2'"),
             "1");
+}
+
+// check: row 14 of clickhouse-parts §15
+TEST_F(ChunkInserterTest, AnInsertThatDoesNothingLosesItsEngine) {
+  Open(kSource, kDestination, kFill);
+  silence_ms_max_ = 1'500;
+  const int64_t starts = slots_.starts();
+  const auto outcome = Insert(
+      "INSERT INTO shop2.orders_v2 SELECT day, id, toString(amount) FROM orders WHERE sleep(3) = 0 "
+      "SETTINGS function_sleep_max_microseconds_per_block = 600000000, max_block_size = 65505",
+      ChunkedPlan(1));
+  if (outcome.ok()) GTEST_SKIP() << "the engine slept too short";
+  EXPECT_EQ(outcome.status().explanation().pf_number, 2139) << outcome.status().ToString();
+  EXPECT_GE(slots_.starts(), starts + 2);
 }
 
 TEST_F(ChunkInserterTest, OneBlockLeavesOnePartAPartition) {

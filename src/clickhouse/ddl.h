@@ -82,7 +82,7 @@ struct EngineNames {
 
 struct DdlOptions {
   bool keep_ttl = true;  // destination only: --ttl=keep keeps the text either way; merges decide
-  bool has_encryption_keys = false;  // --encryption-config given: AES_* codecs are allowed
+  bool has_encryption_keys = false;  // AES_* codecs are allowed
   EngineNames engine = {};
 };
 

@@ -234,7 +234,7 @@ class Normalizer {
     const bool is_encryption = codec.starts_with("AES_");
     if (is_encryption && !options_.has_encryption_keys) {
       return Refuse(kCodecPf, fmt::format("column {} is encrypted with {}", column, codec),
-                    "give the keys with --encryption-config");
+                    "write the column without encryption into another table first");
     }
     const std::vector<std::string>& known = options_.engine.codecs;
     if (known.empty() || is_encryption || Lower(codec) == "default") return {};
@@ -284,7 +284,7 @@ class Normalizer {
         return Refuse(pf_number_,
                       fmt::format("{} of column {} calls a function unknown here: {}",
                                   column.default_kind, column.name, unknown),
-                      "provide the function with --udf-path");
+                      "write the expression without that function");
       }
       Removed(fmt::format("DEFAULT of column {} (unknown function {})", column.name, unknown));
       ddl_.columns_without_default.push_back(column.name);

@@ -18,6 +18,7 @@
 #include "clickhouse/job_sql.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/time_zone.h"
 #include "engine/sql_text.h"
 #include "job/failure.h"
 #include "job/publisher.h"
@@ -107,6 +108,25 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
   Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
 }
 
+// Fills both totals of the summary, where they can be compared (clickhouse-parts §11.6, last
+// paragraph).
+Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
+                     const ImportTarget& target, const ImportRequest& request,
+                     ImportSummary& summary) {
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const bool is_settled = summary.in_doubt.empty() && summary.conflicts.empty();
+  if (!request.requires_empty || !keeps_every_row || !is_settled) return {};
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.sent > 0) return {};
+  PF_ASSIGN(summary.rows_in_table,
+            QueryInt(ctx, engine,
+                     fmt::format("SELECT count() FROM {}",
+                                 QuoteTable(request.table.database, request.table.table)),
+                     {}));
+  summary.rows_published = published.confirmed;
+  return {};
+}
+
 // What became of a carried commit, for the summary; a failure that stops the whole command is
 // returned.
 using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
@@ -148,6 +168,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
 
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                          const ImportTarget& target) {
+  PF_TRY(CheckTimeZone(ctx, engine, job, target.table));
   PF_ASSIGN(const SchemaShape artifact, ParseShape(job.fingerprint));
   PF_ASSIGN(const Fingerprint live, FingerprintOfTable(ctx, engine, target.create_sql));
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));

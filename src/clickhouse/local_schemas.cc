@@ -1,5 +1,6 @@
 #include "clickhouse/local_schemas.h"
 
+#include "base/hash.h"
 #include "clickhouse/fingerprint.h"
 
 namespace partforge::clickhouse {
@@ -26,14 +27,17 @@ Result<std::shared_ptr<const LocalSchemas>> LocalSchemaCache::Get(const Context&
                                                                   Engine& engine,
                                                                   const std::string& job_id,
                                                                   const RewriteJobSpec& job) {
+  // The texts too: another state store may hold another job of the same id.
+  const std::string key =
+      job_id + "/" + Sha256Hex(Sha256Hex(job.source_schema) + Sha256Hex(job.destination_schema));
   {
     const std::lock_guard lock(mutex_);
-    if (const auto it = schemas_.find(job_id); it != schemas_.end()) return it->second;
+    if (const auto it = schemas_.find(key); it != schemas_.end()) return it->second;
   }
   PF_ASSIGN(std::shared_ptr<const LocalSchemas> schemas, Make(ctx, engine, job));
   const std::lock_guard lock(mutex_);
   if (schemas_.size() >= kJobsMax) schemas_.clear();
-  schemas_[job_id] = schemas;
+  schemas_[key] = schemas;
   return schemas;
 }
 

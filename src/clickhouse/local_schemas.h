@@ -19,8 +19,9 @@ struct LocalSchemas {
   std::string engine_version;
 };
 
-// Keeps them per job for the life of a worker, since its engines are all of one library: reading
-// the engine's names and rewriting the schemas costs as much as a small part's insert. Thread-safe.
+// Keeps them per job and texts for the life of a worker, since its engines are all of one library:
+// reading the engine's names and rewriting the schemas costs as much as a small part's insert.
+// Thread-safe.
 class LocalSchemaCache {
  public:
   Result<std::shared_ptr<const LocalSchemas>> Get(const Context& ctx, Engine& engine,

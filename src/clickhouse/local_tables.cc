@@ -115,16 +115,21 @@ std::vector<std::string> InsertableColumns(const CreateTable& table) {
   return names;
 }
 
+// SYNC waits for statements that use the tables.
+constexpr int64_t kDropTimeoutMs = 60'000;
+
 Status DropUserDatabases(const Context& ctx, Engine& engine) {
+  const QueryOptions quick{.idle_timeout_ms = kDropTimeoutMs};
   PF_ASSIGN(const QueryOutcome names,
             engine.Query(
                 ctx,
                 "SELECT name FROM system.databases WHERE name NOT IN ('system', 'default', "
                 "'INFORMATION_SCHEMA', "
                 "'information_schema', '_local', '_temporary_and_external_tables') ORDER BY name",
-                {}));
+                quick));
   const QueryOptions limits{
-      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}}};
+      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}},
+      .idle_timeout_ms = kDropTimeoutMs};
   for (const auto& row : SplitTsv(names.text)) {
     PF_TRY(engine.Query(
         ctx, fmt::format("DROP DATABASE IF EXISTS {} SYNC", QuoteIdentifier(row.at(0))), limits));

@@ -220,7 +220,7 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0,
       .tuning = tuning_,
       .slot = scope_.slot(),
-      .engine_path = scope_.slot_path(),
+      .engine_path = wish(),
       .report = [this](const Context& inner, double fraction, int64_t read_rows,
                        int64_t written_rows) {
         return Report(inner, fraction, read_rows, written_rows);
@@ -260,7 +260,9 @@ Status RewriteAttempt::Merge(const Context& ctx) {
             WaitForMerges(ctx, *local, *tables_,
                           MergeWaitRequest{
                               .tuning = tuning_,
-                              .runtime_ms_max = settings_.merge_runtime_ms_max,
+                              .runtime_ms_max = settings_.merge_runtime_ms_max > 0
+                                                    ? settings_.merge_runtime_ms_max
+                                                    : kMergeRuntimeMs,
                               .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
                               .applies_ttl = applies_ttl}));
   produced_ = merged.partitions;
@@ -462,9 +464,19 @@ void RewriteAttempt::CleanUp(const Context& ctx) {
   Context unstopped = ctx;
   unstopped.stop = {};
   if (tables_ && engines_.IsAlive(scope_.slot())) {
-    Ignore(unstopped, tables_->Drop(unstopped), "the next item drops the tables again");
+    const Status dropped = tables_->Drop(unstopped);
     tables_.reset();
-    const Result<Engine*> local = engines_.Get(unstopped, scope_.slot(), scope_.slot_path());
+    // A statement that cannot be killed holds its table, or the engine says nothing at all: the
+    // lease must not be kept for it (§9.9).
+    if (!dropped.ok()) {
+      ctx.log.Warn("tables are not dropped, the engine is killed",
+                   {{"part", task_.id}, {"error", dropped.ToString()}});
+      engines_.Discard(unstopped, scope_.slot());
+      Ignore(unstopped, RemoveTree(scope_.scratch() / "source"),
+             "scratch of a folder that is removed with the worker");
+      return;
+    }
+    const Result<Engine*> local = engine(unstopped);
     if (local.ok() && (*local)->data_path()) {
       Ignore(unstopped, RemoveTree(*(*local)->data_path() / "shadow"),
              "scratch of a folder that is removed with the worker");

@@ -47,7 +47,11 @@ class RewriteAttempt {
                  std::string owner_job, std::string owner_task, TaskScope& scope);
 
   Result<TaskResult> Run(const Context& ctx);
-  // Drops tables and scratch, best effort.
+  // Whether objects were being copied when Run ended; asked before CleanUp.
+  bool is_transfer() const {
+    return stages_.stage() == "download_source" || stages_.stage() == "upload_finished_tarballs";
+  }
+  // Drops tables and scratch, best effort. An engine that does not answer is killed.
   void CleanUp(const Context& ctx);
 
  private:
@@ -62,8 +66,9 @@ class RewriteAttempt {
   Status Upload(const Context& ctx, const std::vector<PartDirectory>& parts);
   Status Report(const Context& ctx, double fraction, int64_t read_rows, int64_t written_rows);
   Result<TaskResult> MakeResult() const;
-  Result<Engine*> engine(const Context& ctx) {
-    return engines_.Get(ctx, scope_.slot(), scope_.slot_path());
+  Result<Engine*> engine(const Context& ctx) { return engines_.Get(ctx, scope_.slot(), wish()); }
+  EngineWish wish() const {
+    return {scope_.slot_path(), job_.timezone, job_.allows_external_reads};
   }
 
   const RewriteSettings& settings_;

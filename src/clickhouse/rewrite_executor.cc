@@ -12,30 +12,53 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int kDiskFull = 7007, kPoisonPart = 2139;
-constexpr int64_t kDiskBackoffMs = 30'000;
+constexpr int64_t kDiskBackoffMs = 30'000, kEnvironmentBackoffMs = 30'000;
+// Attempts of a part whose engine failed in passing each time, before it is no longer believed.
+constexpr int64_t kPassingFailuresMax = 5;
 
-// How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
-// before the bare code; what may pass is left to the worker, which releases with its own back-off;
-// a full disk hands the part back, an exhausted ladder does not.
-Result<Settlement> SettleFailure(const Lease& lease, Status status) {
+// A store that refuses, or a full one, says nothing about the part.
+bool IsOfEnvironment(const Failure& failure, bool is_transfer) {
+  if (failure.code != 0) return failure.failure_class == FailureClass::kEnv;
+  if (failure.failure_class == FailureClass::kEnv) return true;
+  const Code code = failure.status.code();
+  return is_transfer &&
+         (code == Code::kInvalidArgument || code == Code::kExhausted || code == Code::kConflict);
+}
+
+Result<Settlement> PassOrGiveUp(const Lease& lease, Status status, bool is_transfer) {
+  const Task& task = lease.tasks.front();
+  const bool is_repeated = task.attempts >= kPassingFailuresMax &&
+                           task.failure_class == FailureClassName(FailureClass::kTransient);
+  if (is_transfer || !is_repeated) return std::move(status).As(Code::kUnavailable);
+  status = std::move(status).As(Code::kInternal).With(fmt::format("{} attempts", task.attempts));
+  Failure failure = FailureFrom(status);
+  failure.failure_class = FailureClass::kInternal;
+  return FailedSettlement(lease, failure);
+}
+
+}  // namespace
+
+Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer) {
   if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost) return status;
   Failure failure = FailureFrom(status);
   if (failure.code != 0 || status.code() == Code::kExhausted)
     failure.failure_class = FailureClassOf(status);
   if (status.explanation().pf_number == kDiskFull) failure.failure_class = FailureClass::kDisk;
   if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
+  if (failure.failure_class != FailureClass::kDisk && IsOfEnvironment(failure, is_transfer)) {
+    failure.failure_class = FailureClass::kEnv;
+    return ReleasedSettlement(lease, &failure, kEnvironmentBackoffMs);
+  }
   switch (failure.failure_class) {
     case FailureClass::kDisk:
       return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
     case FailureClass::kTransient:
     case FailureClass::kDoubt:  // only throw-away tables were touched
-      return std::move(status).As(Code::kUnavailable);
+      return PassOrGiveUp(lease, std::move(status), is_transfer);
     default:
       return FailedSettlement(lease, failure);
   }
 }
-
-}  // namespace
 
 RewriteExecutor::RewriteExecutor(StateReader& state, StoreOfBucket store_of_bucket,
                                  SlotEngines& engines, RewriteSettings settings)
@@ -63,6 +86,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
                          task.source_job.empty() ? task.job : task.source_job,
                          task.source_task.empty() ? task.id : task.source_task, scope);
   Result<TaskResult> result = attempt.Run(ctx);
+  const bool is_transfer = attempt.is_transfer();
   attempt.CleanUp(ctx);
 
   const double seconds = static_cast<double>(MonotonicMs() - started_ms) / 1000.0;
@@ -76,7 +100,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
         fmt::format("rewrite part {} ({})", part.part_name, task.id));
     ctx.log.Warn("rewrite failed",
                  {{"job", task.job}, {"part", task.id}, {"error", status.ToString()}});
-    return SettleFailure(lease, std::move(status));
+    return SettleFailure(lease, std::move(status), is_transfer);
   }
   ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
   ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));

@@ -20,10 +20,12 @@
 
 namespace partforge::clickhouse {
 
+inline constexpr int64_t kMergeRuntimeMs = 300'000;  // default of --merge-max-runtime
+
 // The worker's flags that change how a part is rewritten (clickhouse-parts §8.4).
 struct RewriteSettings {
   std::string compression_codec = "ZSTD(5)";
-  int64_t merge_runtime_ms_max = 300'000;
+  int64_t merge_runtime_ms_max = kMergeRuntimeMs;  // 0 = the default
   int64_t chunk_rows_min = 10'000'000;
   bool is_chunk_rows_explicit = false;
   std::optional<InsertTier> tier;
@@ -35,6 +37,13 @@ struct RewriteSettings {
   double free_space_fraction_min = 0.1;
   int files_in_parallel = 8;
 };
+
+// How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
+// before the bare code. Released: a full disk, and a store or a machine that refuses (class env;
+// `is_transfer`: it happened while objects were copied). What may pass is left to the worker, which
+// releases with its own back-off, but for a part whose engine failed so often that it is no longer
+// believed. All else is FAILED. Pure.
+Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer);
 
 // Rewrites one uploaded source part with the slot's own engine and uploads the produced parts under
 // the attempt's prefix (clickhouse-parts §9). Safe for concurrent use by different slots; one

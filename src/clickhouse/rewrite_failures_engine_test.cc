@@ -66,7 +66,8 @@ TEST(RewriteFailure, MemoryFailuresHalveTheSettingsAndKeepFinishedChunks) {
   MakeTables(rig, 140'000);
   // Only rows of the second chunk are dear: 16 KB each while the block is computed.
   const std::string dear =
-      "SELECT id, toString(arraySum(range(toUInt64(if(id < 70000, 1, 2000)))) + amount) FROM shop.orders";
+      "SELECT id, toString(arraySum(range(toUInt64(if(id < 70000, 1, 2000)))) + amount) FROM "
+      "shop.orders";
   MustUpload(rig, "INSERT INTO shop2.orders_v2 " + dear);
   RewriteSettings settings = Chunked(rig, 70'000);
   settings.tier = InsertTier::kSeed;

@@ -40,6 +40,8 @@ std::string RewriteJobSpec::ToJson() const {
                           {"destination_table", destination_table},
                           {"destination_schema", destination_schema},
                           {"insert_select", insert_select},
+                          {"timezone", timezone},
+                          {"allows_external_reads", allows_external_reads},
                           {"freeze", freeze},
                           {"bucket", bucket},
                           {"prefix", prefix},
@@ -63,6 +65,8 @@ Result<RewriteJobSpec> RewriteJobSpec::FromJson(std::string_view text) {
   PF_ASSIGN(spec.destination_table, reader.String("destination_table"));
   PF_ASSIGN(spec.destination_schema, reader.String("destination_schema"));
   PF_ASSIGN(spec.insert_select, reader.String("insert_select"));
+  PF_ASSIGN(spec.timezone, reader.String("timezone"));
+  PF_ASSIGN(spec.allows_external_reads, reader.Bool("allows_external_reads"));
   PF_ASSIGN(spec.freeze, reader.String("freeze"));
   PF_ASSIGN(spec.bucket, reader.String("bucket"));
   PF_ASSIGN(spec.prefix, reader.String("prefix"));

@@ -19,8 +19,10 @@ inline constexpr std::string_view kRewriteKind = "clickhouse.rewrite";
 struct RewriteJobSpec {
   std::string source_database, source_table, source_schema;  // schema: trimmed SHOW CREATE TABLE
   std::string destination_database, destination_table,
-      destination_schema;     // schema: the file, verbatim
-  std::string insert_select;  // the file, verbatim
+      destination_schema;        // schema: the file, verbatim
+  std::string insert_select;     // the file, verbatim
+  std::string timezone = "UTC";  // of the source's server; the rewriting engines have the same
+  bool allows_external_reads = false;  // the SELECT may use url(), s3() and the like
   std::string freeze;
   std::string bucket, prefix;
   std::string

@@ -4,12 +4,13 @@
 
 namespace partforge::clickhouse {
 
-Result<Engine*> TestSlots::Get(const Context& ctx, int slot, const std::filesystem::path& path) {
+Result<Engine*> TestSlots::Get(const Context& ctx, int slot, const EngineWish& wish) {
   std::unique_ptr<ChildEngine>& child = children_[slot];
   if (child == nullptr) {
     ChildEngineOptions options = options_;
-    options.program = testing::EngineChildOptions(path).program;
-    options.data_path = path;
+    options.program = testing::EngineChildOptions(wish.data_path).program;
+    options.data_path = wish.data_path;
+    options.timezone = wish.timezone;
     PF_ASSIGN(child, ChildEngine::Start(ctx, options));
     ++starts_;
   } else if (child->Ended()) {

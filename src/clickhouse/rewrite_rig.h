@@ -24,7 +24,7 @@ class TestSlots final : public SlotEngines {
  public:
   explicit TestSlots(ChildEngineOptions options = {}) : options_(std::move(options)) {}
 
-  Result<Engine*> Get(const Context& ctx, int slot, const std::filesystem::path& path) override;
+  Result<Engine*> Get(const Context& ctx, int slot, const EngineWish& wish) override;
   bool IsAlive(int slot) override;
   void Stop(const Context& ctx, int slot) override;
   int64_t PeakMemoryBytes(int slot) override;

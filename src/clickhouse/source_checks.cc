@@ -13,7 +13,8 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kPollMs = 500;
-constexpr int kUnknownTable = 60, kUnknownDatabase = 81;
+// 390: since 26.x SHOW CREATE TABLE answers so for a table that does not exist.
+constexpr int kUnknownTable = 60, kUnknownDatabase = 81, kNoCreateTable = 390;
 
 std::string Sql(const TableName& table) {
   return QuoteTable(table.database, table.table);
@@ -107,7 +108,8 @@ Result<std::string> ReadCreateTable(const Context& ctx, Engine& engine, const Ta
       engine.Query(ctx, fmt::format("SHOW CREATE TABLE {} FORMAT TSVRaw", Sql(table)), {});
   if (!outcome.ok()) {
     const int number = ClickHouseNumber(outcome.status());
-    if (number != kUnknownTable && number != kUnknownDatabase) return std::move(outcome).status();
+    if (number != kUnknownTable && number != kUnknownDatabase && number != kNoCreateTable)
+      return std::move(outcome).status();
     return Status(Code::kNotFound, outcome.status().message())
         .Explain(2101, table.ToString(), "check --database, --table and --clickhouse-url");
   }

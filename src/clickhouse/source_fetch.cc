@@ -14,6 +14,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int kDiffers = 2133;
+
 // One object that goes into a file.
 struct Source {
   ObjectStore* store = nullptr;
@@ -41,7 +43,8 @@ Status Gone(Status status, const std::string& key) {
 
 Status Differs(const std::string& key, std::string message) {
   return Status(Code::kCorruption, std::move(message))
-      .Explain(2133, key, "the object was changed after its upload; upload the part in a new job");
+      .Explain(kDiffers, key,
+               "the object was changed after its upload; upload the part in a new job");
 }
 
 Result<std::string> ReadManifestText(const Context& ctx, ObjectStore& store,
@@ -105,8 +108,8 @@ Result<std::vector<Wanted>> PlanFiles(const Context& ctx, ObjectStore& store,
   return wanted;
 }
 
-Status FetchFile(const Context& ctx, const UniqueFd& root, const Wanted& file) {
-  PF_ASSIGN(UniqueFd fd, OpenBeneath(root.get(), file.path, O_WRONLY | O_CREAT | O_EXCL));
+Status FetchFileOnce(const Context& ctx, const UniqueFd& root, const Wanted& file, int flags) {
+  PF_ASSIGN(UniqueFd fd, OpenBeneath(root.get(), file.path, O_WRONLY | flags));
   Sha256 hash;
   int64_t size_bytes = 0;
   for (const Source& from : file.sources) {
@@ -135,6 +138,16 @@ Status FetchFile(const Context& ctx, const UniqueFd& root, const Wanted& file) {
                                     file.listed->sha256, found));
   }
   return {};
+}
+
+// What differs from the manifest may have been damaged on its way, so it is fetched again, once
+// (clickhouse-parts §15 row 9).
+Status FetchFile(const Context& ctx, const UniqueFd& root, const Wanted& file) {
+  Status fetched = FetchFileOnce(ctx, root, file, O_CREAT | O_EXCL);
+  if (fetched.ok() || fetched.explanation().pf_number != kDiffers) return fetched;
+  ctx.log.Warn("a file differs from its manifest and is fetched again",
+               {{"file", file.path}, {"error", fetched.message()}});
+  return FetchFileOnce(ctx, root, file, O_TRUNC);
 }
 
 Status MakeFolders(const std::filesystem::path& directory, const std::vector<Wanted>& files) {

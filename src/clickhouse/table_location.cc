@@ -87,7 +87,7 @@ Result<TableLocation> ReadTableLocation(const Context& ctx, Engine& engine,
       return Status(Code::kRefused, fmt::format("disk {} is of type {}{}", disk.name, disk.type,
                                                 disk.is_encrypted ? ", encrypted" : ""))
           .Explain(2103, fmt::format("{}, disk {}", table.ToString(), disk.name),
-                   "BACKUP the table TO S3 and use partforge upload-backup");
+                   "BACKUP the table and RESTORE it to a local disk");
     }
     location.disks.push_back({.name = disk.name, .path = disk.path});
   }

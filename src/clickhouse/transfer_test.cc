@@ -31,6 +31,61 @@ std::map<std::string, std::string> Contents(const fs::path& directory) {
   return contents;
 }
 
+// Damages the first read of an object on its way; the rest goes straight through.
+class DamagedOnce final : public ObjectStore {
+ public:
+  DamagedOnce(ObjectStore& below, std::string ending) : below_(below), ending_(std::move(ending)) {}
+  StoreTraits traits() const override { return below_.traits(); }
+  std::string url() const override { return below_.url(); }
+  Result<std::unique_ptr<ByteSource>> Open(const Context& ctx, std::string_view key) override {
+    PF_ASSIGN(std::unique_ptr<ByteSource> source, below_.Open(ctx, key));
+    if (!key.ends_with(ending_)) return source;
+    return std::unique_ptr<ByteSource>(std::make_unique<Source>(std::move(source), is_damaged_));
+  }
+  Result<std::unique_ptr<ByteSink>> Create(const Context& ctx, std::string_view key,
+                                           int64_t size_hint_bytes) override {
+    return below_.Create(ctx, key, size_hint_bytes);
+  }
+  Result<PutOutcome> PutIfAbsent(const Context& ctx, std::string_view key,
+                                 std::span<const std::byte> bytes) override {
+    return below_.PutIfAbsent(ctx, key, bytes);
+  }
+  Result<ObjectInfo> Stat(const Context& ctx, std::string_view key) override {
+    return below_.Stat(ctx, key);
+  }
+  Result<ListPage> List(const Context& ctx, std::string_view prefix,
+                        std::optional<std::string> after) override {
+    return below_.List(ctx, prefix, std::move(after));
+  }
+  Status Link(const Context& ctx, std::string_view from, std::string_view to) override {
+    return below_.Link(ctx, from, to);
+  }
+  Status Delete(const Context& ctx, std::span<const std::string> keys) override {
+    return below_.Delete(ctx, keys);
+  }
+
+ private:
+  class Source final : public ByteSource {
+   public:
+    Source(std::unique_ptr<ByteSource> below, bool& is_damaged)
+        : below_(std::move(below)), is_damaged_(is_damaged) {}
+    int64_t size_bytes() const override { return below_->size_bytes(); }
+    Status ReadAt(const Context& ctx, int64_t offset, std::span<std::byte> out) override {
+      PF_TRY(below_->ReadAt(ctx, offset, out));
+      if (!std::exchange(is_damaged_, true)) out.front() ^= std::byte{1};
+      return {};
+    }
+
+   private:
+    std::unique_ptr<ByteSource> below_;
+    bool& is_damaged_;
+  };
+
+  ObjectStore& below_;
+  const std::string ending_;
+  bool is_damaged_ = false;
+};
+
 class Transfer : public ::testing::Test {
  protected:
   Transfer() : store_(LocalStore::Open(directory_ / "bucket").value()) {}
@@ -197,6 +252,22 @@ TEST_F(Transfer, AFlippedByteInASourceObjectIsFoundByItsDigest) {
   const auto fetched = Fetch("x");
   EXPECT_EQ(fetched.status().code(), Code::kCorruption);
   EXPECT_EQ(fetched.status().explanation().pf_number, 2133);
+}
+
+TEST_F(Transfer, AFileDamagedOnItsWayIsFetchedAgain) {
+  const fs::path part = Golden("wide").directory();
+  ASSERT_TRUE(Upload(part).ok());
+  DamagedOnce damaged(*store_, "checksums.txt");
+  const Manifest m = ManifestOf(Frozen("all_1_1_0"));
+  const auto fetched = FetchSource(world_.context(), damaged,
+                                   {.source_key = m.source_key,
+                                    .owner = {m.job_id, m.part_id, m.bucket, m.source_key},
+                                    .directory = directory_ / "fetched",
+                                    .verify = VerifyLevel::kContent,
+                                    .threads = 1,
+                                    .buckets = buckets_});
+  ASSERT_TRUE(fetched.ok()) << fetched.status().ToString();
+  EXPECT_EQ(Contents(directory_ / "fetched"), Contents(part));
 }
 
 TEST_F(Transfer, AMissingSourceObjectIsNamed) {

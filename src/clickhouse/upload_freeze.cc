@@ -14,6 +14,7 @@
 #include "clickhouse/part_files.h"
 #include "clickhouse/source_checks.h"
 #include "clickhouse/source_upload.h"
+#include "clickhouse/time_zone.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -42,8 +43,8 @@ Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t n
 
 }  // namespace
 
-Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
-                              const UploadFreezeRequest& request) {
+Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
+                           const UploadFreezeRequest& request) {
   UploadPlan plan;
   plan.job_id = request.job_id.empty() ? MakeJobId(ctx.random) : request.job_id;
   if (!IsValidId(plan.job_id)) {
@@ -75,6 +76,8 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
   plan.job.destination_table = verdict.destination.table;
   plan.job.destination_schema = request.destination_schema;
   plan.job.insert_select = request.insert_select;
+  PF_ASSIGN(plan.job.timezone, ReadTimeZone(ctx, source));
+  plan.job.allows_external_reads = request.allows_external_reads;
   plan.job.freeze =
       request.freezes.size() == 1
           ? request.freezes.front()
@@ -88,7 +91,12 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
   plan.job.warnings = verdict.warnings;
   plan.schema_fingerprint = verdict.fingerprint.id;
   plan.removals = verdict.removals;
+  return plan;
+}
 
+Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
+                              const UploadFreezeRequest& request) {
+  PF_ASSIGN(UploadPlan plan, PlanJob(ctx, source, local, request));
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, source, request.source));
   PF_ASSIGN(FreezeScan scan,
             ScanFreeze(ctx, location, request.source, request.freezes, request.covered));

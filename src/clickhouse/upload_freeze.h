@@ -44,6 +44,10 @@ struct UploadPlan {
   int64_t rows = 0, size_bytes = 0;
 };
 
+// The first half of PlanUpload, before there is a freeze: the job without parts. Same refusals.
+Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
+                           const UploadFreezeRequest& request);
+
 // Reads the source's schema and freeze, validates the SQL in the local engine (clickhouse-parts
 // §8.2 steps 1–7). `source` is the server that holds the table, `local` the embedded engine.
 // Refusals: PF21xx, kRefused.

@@ -60,7 +60,9 @@ class PartVerification {
     PF_TRY(MakeDirectories(engine_path));
     PF_TRY(RemoveTree(parts_path));
     PF_TRY(MakeDirectories(parts_path));
-    PF_ASSIGN(Engine* const engine, request_.engines->Get(ctx, 0, engine_path));
+    PF_ASSIGN(Engine* const engine,
+              request_.engines->Get(
+                  ctx, 0, EngineWish(engine_path, job_.timezone, job_.allows_external_reads)));
     DdlOptions options;
     PF_ASSIGN(options.engine, ReadEngineNames(ctx, *engine));
     PF_ASSIGN(LocalDdl source, NormalizeSource(job_.source_schema, options));

@@ -147,7 +147,8 @@ bool ColumnStitcher::OneDictionaryServesAll(const Chunk*& longest) const {
   longest = nullptr;
   for (const Chunk& chunk : chunks_) {
     if (!chunk.dictionary) continue;
-    if (longest == nullptr || chunk.dictionary->plain->size() > longest->dictionary->plain->size()) {
+    if (longest == nullptr ||
+        chunk.dictionary->plain->size() > longest->dictionary->plain->size()) {
       longest = &chunk;
     }
   }

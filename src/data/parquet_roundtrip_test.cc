@@ -1,6 +1,6 @@
 #include <arrow/json/from_string.h>
 
-#include "data/parquet_fixture.h"
+#include "data/parquet_rig.h"
 #include "data/row_group_encoder.h"
 
 namespace partforge::testing {

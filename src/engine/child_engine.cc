@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <mutex>
@@ -45,9 +46,28 @@ std::vector<std::string> CommandLine(const ChildEngineOptions& options) {
     argv.push_back("--log-level=" + options.log_level);
   }
   argv.emplace_back("--");
+  if (!options.config.contains("timezone")) argv.push_back("--timezone=" + options.timezone);
   for (const auto& [key, value] : options.config)
     argv.push_back(fmt::format("--{}={}", key, value));
   return argv;
+}
+
+// All that an engine takes from our environment: it runs SQL of others, so credentials of the
+// object store and of the state store stay here. The *SAN_OPTIONS are for instrumented builds.
+std::vector<std::string> InheritedNames() {
+  return {"PATH",
+          "HOME",
+          "TMPDIR",
+          "LANG",
+          "LC_*",
+          "LD_LIBRARY_PATH",
+          "JE_MALLOC_CONF",
+          "PARTFORGE_ENGINE_*",
+          "PARTFORGE_DEPS_PREFIX",
+          "ASAN_OPTIONS",
+          "UBSAN_OPTIONS",
+          "TSAN_OPTIONS",
+          "LSAN_OPTIONS"};
 }
 
 // What the child says once it takes statements.
@@ -80,6 +100,25 @@ int64_t ProcBytes(pid_t pid, std::string_view field) {
   int64_t kilobytes = 0;
   std::from_chars(text->data() + begin, text->data() + text->size(), kilobytes);
   return kilobytes * 1024;
+}
+
+// User and system time of /proc/<pid>/stat (proc_pid_stat(5), fields 14 and 15); 0 when it cannot
+// be read.
+int64_t ProcCpuMs(pid_t pid) {
+  const auto text = ReadFile(fmt::format("/proc/{}/stat", pid), kProcStatusBytesMax);
+  if (!text.ok()) return 0;
+  size_t at = text->rfind(')');  // the name before it may hold blanks
+  int64_t ticks = 0;
+  for (int field = 3; at != std::string::npos && field <= 15; ++field) {
+    at = text->find(' ', at);
+    if (at == std::string::npos) break;
+    ++at;
+    int64_t value = 0;
+    std::from_chars(text->data() + at, text->data() + text->size(), value);
+    if (field >= 14) ticks += value;
+  }
+  const int64_t ticks_per_s = sysconf(_SC_CLK_TCK);
+  return ticks_per_s <= 0 ? 0 : ticks * 1000 / ticks_per_s;
 }
 
 }  // namespace
@@ -155,11 +194,14 @@ Result<std::shared_ptr<ChildEngine::Life>> ChildEngine::Life::Start(
                                 .data_path = std::filesystem::absolute(options.data_path),
                                 .http_port = port,
                                 .password = key,
-                                .config = options.config};
+                                .config = options.config,
+                                .timezone = options.timezone};
     PF_TRY(WriteServerConfig(command));
     process.argv = ServerCommandLine(command);
   }
-  process.environment = {{"TZ", "UTC"}, {"PARTFORGE_ENGINE_KEY", key}};
+  process.inherits_environment = false;
+  process.inherited_names = InheritedNames();
+  process.environment = {{"TZ", options.timezone}, {"PARTFORGE_ENGINE_KEY", key}};
   if (options.uses_huge_pages) process.environment["JE_MALLOC_CONF"] = "thp:always";
   process.stderr_path = options.stderr_path;
   process.captures_stdout = true;
@@ -265,6 +307,13 @@ Result<ExitState> ChildEngine::Stop(const Context& ctx) {
                 fmt::format("engine process does not end after SIGKILL: {}", life_->pid()));
 }
 
+Result<ExitState> ChildEngine::Discard(const Context& ctx) {
+  life_->Signal(SIGKILL);
+  if (auto ended = life_->AwaitEnd(ctx, kKillWaitMs)) return *ended;
+  return Status(Code::kUnavailable,
+                fmt::format("engine process does not end after SIGKILL: {}", life_->pid()));
+}
+
 std::optional<ExitState> ChildEngine::Ended() const {
   return life_->Ended();
 }
@@ -279,6 +328,9 @@ std::string ChildEngine::url() const {
 }
 int64_t ChildEngine::PeakResidentBytes() const {
   return Ended() ? 0 : ProcBytes(pid(), "VmHWM");
+}
+int64_t ChildEngine::CpuMs() const {
+  return Ended() ? 0 : ProcCpuMs(pid());
 }
 int64_t ChildEngine::ResidentBytes() const {
   return Ended() ? 0 : ProcBytes(pid(), "VmRSS");

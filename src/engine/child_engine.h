@@ -27,6 +27,7 @@ struct ChildEngineOptions {
   // merge_tree.…
   std::map<std::string, std::string> config = {};
   std::map<std::string, std::string> settings = {};  // of every query
+  std::string timezone = "UTC";  // of the engine: times without a zone of their own are in it
   bool allows_external_reads = false;
   bool uses_huge_pages = false;            // pays in a long-lived child only (performance.md §3)
   std::filesystem::path stderr_path = {};  // empty = our stderr
@@ -55,6 +56,9 @@ class ChildEngine final : public Engine {
   // SIGTERM, which kills running statements; SIGKILL after stop_timeout_ms. Answers how it ended.
   Result<ExitState> Stop(const Context& ctx);
 
+  // SIGKILL, for a child that hangs. Restart starts another one.
+  Result<ExitState> Discard(const Context& ctx);
+
   // Empty while the child runs.
   std::optional<ExitState> Ended() const;
   pid_t pid() const;
@@ -63,6 +67,8 @@ class ChildEngine final : public Engine {
   // VmHWM and VmRSS of /proc; 0 when the child has ended.
   int64_t PeakResidentBytes() const;
   int64_t ResidentBytes() const;
+  // User and system time of /proc so far; 0 when the child has ended.
+  int64_t CpuMs() const;
 
   Result<QueryOutcome> Query(const Context& ctx, std::string_view sql,
                              const QueryOptions& options) override;

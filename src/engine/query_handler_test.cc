@@ -192,7 +192,9 @@ TEST_F(QueryHandlerTest, QueriesRunSideBySide) {
   EXPECT_LT(MonotonicMs() - begin_ms, 4'000);
 }
 
-TEST(EngineProcess, ItsEnvironmentSaysZoneAndHugePages) {
+TEST(EngineProcess, ItsEnvironmentSaysZoneAndHugePagesAndNoSecretOfOurs) {
+  ASSERT_EQ(setenv("AWS_SECRET_ACCESS_KEY", "pf-test-secret", 0), 0);
+  ASSERT_EQ(setenv("PARTFORGE_POSTGRES_URL", "postgres://u:pf-test-secret@h/d", 0), 0);
   TestWorld world;
   const TempDir dir;
   ChildEngineOptions options = testing::EngineChildOptions(dir / "data");
@@ -206,6 +208,8 @@ TEST(EngineProcess, ItsEnvironmentSaysZoneAndHugePages) {
   };
   EXPECT_TRUE(has("JE_MALLOC_CONF=thp:always"));
   EXPECT_TRUE(has("TZ=UTC"));
+  EXPECT_EQ(environment->find("AWS_SECRET_ACCESS_KEY"), std::string::npos);
+  EXPECT_EQ(environment->find("PARTFORGE_POSTGRES_URL"), std::string::npos);
   EXPECT_GT((*engine)->PeakResidentBytes(), int64_t{50} << 20);
 }
 

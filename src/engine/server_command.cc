@@ -40,7 +40,7 @@ Status WriteServerConfig(const ServerCommand& command) {
       {"http_port", std::to_string(command.http_port)},
       {"listen_host", "127.0.0.1"},
       {"logger.level", "warning"},
-      {"timezone", "UTC"},
+      {"timezone", command.timezone},
       {"max_table_size_to_drop", "0"},
       {"max_partition_size_to_drop", "0"},
       {"user_directories.users_xml.path", (folder / "users.xml").string()}};

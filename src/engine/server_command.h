@@ -16,6 +16,7 @@ struct ServerCommand {
   int http_port = 0;
   std::string password = {};                       // of the user `default`
   std::map<std::string, std::string> config = {};  // further configuration keys, dots nest
+  std::string timezone = "UTC";
 };
 
 // The words of the command line. `server` is left out when the binary's name already says

@@ -111,8 +111,7 @@ Result<SqlTokenKind> SqlLexer::Cut() {
   }
   // After a name and a dot a digit is a tuple element or a name such as t.1: the engine's lexer
   // takes digits only.
-  const bool follows_dot =
-      IsDigit(c) && before_ && before_->IsSymbol(".") && before_->end() == at_;
+  const bool follows_dot = IsDigit(c) && before_ && before_->IsSymbol(".") && before_->end() == at_;
   if (IsDigit(c) || (c == '.' && IsDigit(Peek(1)) && !EndsOperand())) return Number(follows_dot);
   if (IsWordChar(c) || c == '$') {
     while (IsWordChar(Peek()) || Peek() == '$') ++at_;

@@ -108,7 +108,9 @@ Status PauseAfterEqualFailures(const Context& ctx, JobStore& store, const JobId&
   PF_ASSIGN(const TaskPage page, store.Page(ctx, job, TaskState::kFailed, "", kPageTasks));
   std::map<int64_t, int64_t> failures_by_code;
   for (const Task& task : page.tasks) {
-    if (task.failure_class != FailureClassName(FailureClass::kSql)) continue;
+    // Without a number of an engine, two failures are not known to be alike.
+    if (task.failure_class != FailureClassName(FailureClass::kSql) || task.failure_code == 0)
+      continue;
     if (++failures_by_code[task.failure_code] < kEqualFailuresMax) continue;
     PF_TRY(store.SetPaused(ctx, job, true));
     PF_FAULT(ctx, "job.paused");

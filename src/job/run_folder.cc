@@ -48,6 +48,19 @@ Result<std::unique_ptr<RunFolder>> RunFolder::Open(const Context& ctx,
   return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(lock)));
 }
 
+Result<std::vector<std::filesystem::path>> RunFolder::Abandoned(
+    const Context& ctx, const std::filesystem::path& work_dir) {
+  PF_ASSIGN(const auto folders, RunFolders(work_dir));
+  std::vector<std::filesystem::path> abandoned;
+  for (const auto& folder : folders) {
+    const auto lock = FileLock::TryTake(LockPath(folder));
+    if (lock.ok()) abandoned.push_back(folder);
+    if (!lock.ok() && lock.status().code() != Code::kConflict)
+      Ignore(ctx, lock.status(), "a folder whose lock cannot be asked is not listed");
+  }
+  return abandoned;
+}
+
 Result<int64_t> RunFolder::Sweep(const Context& ctx, const std::filesystem::path& work_dir) {
   PF_ASSIGN(const auto folders, RunFolders(work_dir));
   int64_t removed = 0;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/context.h"
 #include "base/files.h"
@@ -20,6 +21,9 @@ class RunFolder {
   // Removes the folders of dead processes first.
   static Result<std::unique_ptr<RunFolder>> Open(const Context& ctx,
                                                  const std::filesystem::path& work_dir);
+  // The run folders below `work_dir` whose lock is free: what Sweep would remove.
+  static Result<std::vector<std::filesystem::path>> Abandoned(
+      const Context& ctx, const std::filesystem::path& work_dir);
   // Removes every run folder below `work_dir` whose lock is free; the number of them.
   static Result<int64_t> Sweep(const Context& ctx, const std::filesystem::path& work_dir);
 

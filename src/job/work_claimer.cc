@@ -5,6 +5,14 @@
 #include "job/failure.h"
 
 namespace partforge {
+namespace {
+
+bool HasSucceeded(const Settlement& ended) {
+  return std::any_of(ended.edits.begin(), ended.edits.end(),
+                     [](const TaskEdit& edit) { return edit.result.has_value(); });
+}
+
+}  // namespace
 
 Result<std::vector<ClaimedWork>> WorkClaimer::Claim(const Context& ctx, int64_t leases_max) {
   if (options_.role != WorkerRole::kBatches) {
@@ -34,6 +42,9 @@ Result<std::vector<ClaimedWork>> WorkClaimer::ClaimTasks(const Context& ctx, int
   const int64_t asked_at_ms = ctx.clock.NowMs();
   PF_ASSIGN(const auto leases, store_.Claim(ctx, request));
   if (!leases.empty()) PF_FAULT(ctx, "job.claimed");
+  // Nothing so small is left: a larger one is tried again in time, or the disk may never be.
+  if (leases.empty() && size_limit_bytes_ < INT64_MAX / 2)
+    size_limit_bytes_ = size_limit_bytes_ * 2;
   for (const Lease& lease : leases) {
     PF_ASSIGN(const JobKind kind, kinds_.Find(lease.tasks.front().kind));
     claimed.push_back({.held = keeper_.Add(lease, asked_at_ms), .executor = kind.executor});
@@ -83,7 +94,7 @@ void WorkClaimer::Learn(const Lease& lease, const Settlement& ended) {
   for (const Task& task : lease.tasks) size_bytes += task.size_bytes;
   if (was_disk) {
     size_limit_bytes_ = std::max<int64_t>(1, size_bytes / 2);
-  } else if (!HasFailed(ended) && size_limit_bytes_ != INT64_MAX) {
+  } else if (HasSucceeded(ended) && size_limit_bytes_ != INT64_MAX) {
     size_limit_bytes_ = INT64_MAX;
   }
 }

@@ -44,6 +44,9 @@ MaintainOptions MaintainOptionsOf(const WorkerOptions& options) {
   return maintain;
 }
 
+constexpr int64_t kPageTasks = 1'000;
+constexpr int64_t kWarnIntervalMs = 60'000;
+
 // Whether waiting may help against a failure of the store.
 bool MayPass(const Status& status) {
   switch (status.code()) {
@@ -229,6 +232,13 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
       if (is_left.ok() && !*is_left) return {};
       if (!is_left.ok() && !MayPass(is_left.status())) return is_left.status();
     }
+    if (board.IsQuiet(options_.parallel)) {
+      const Status admission = CheckAdmission(ctx);
+      if (!admission.ok() && admission.code() == Code::kExhausted) {
+        if (options_.until == RunUntil::kJobsDone) return admission;
+        WarnNothingFits(ctx, admission);
+      }
+    }
     board.WaitForNews(news, options_.poll_ms, ctx.stop);
   }
   return {};
@@ -269,6 +279,39 @@ Result<bool> Worker::IsWorkLeft(const Context& ctx) {
     if (is_left) return true;
   }
   return false;
+}
+
+void Worker::WarnNothingFits(const Context& ctx, const Status& admission) {
+  const int64_t now_ms = MonotonicMs();
+  if (warned_at_ms_ >= 0 && now_ms - warned_at_ms_ < kWarnIntervalMs) return;
+  warned_at_ms_ = now_ms;
+  ctx.log.Warn("no waiting part fits", {{"error", admission.ToString()}});
+}
+
+Status Worker::CheckAdmission(const Context& ctx) {
+  if (!options_.size_bytes_max) return {};
+  PF_ASSIGN(const int64_t admitted_bytes, options_.size_bytes_max(ctx));
+  PF_ASSIGN(const auto jobs, OpenJobsAmong(ctx, store_, options_.only));
+  int64_t smallest_bytes = INT64_MAX;
+  JobId where;
+  for (const JobSpec& job : jobs) {
+    PF_ASSIGN(const JobView view, store_.View(ctx, job.id));
+    if (view.is_paused) continue;
+    if (CountIn(view, {TaskState::kInProgress, TaskState::kCompacting}) > 0) return {};
+    if (CountIn(view, {TaskState::kReady}) == 0) continue;
+    PF_ASSIGN(const TaskPage page, store_.Page(ctx, job.id, TaskState::kReady, "", kPageTasks));
+    if (page.next.has_value()) return {};  // so many are not all too large
+    for (const Task& task : page.tasks) {
+      if (task.size_bytes >= smallest_bytes) continue;
+      smallest_bytes = task.size_bytes;
+      where = job.id;
+    }
+  }
+  if (where.empty() || smallest_bytes <= admitted_bytes) return {};
+  return Status(Code::kExhausted,
+                fmt::format("the smallest waiting part has {} bytes, parts of {} bytes fit",
+                            smallest_bytes, admitted_bytes))
+      .Explain(7007, where, "free space, or give the worker another --work-dir");
 }
 
 Result<bool> Worker::IsWorkLeftOf(const Context& ctx, const JobId& job) {

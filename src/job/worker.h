@@ -93,6 +93,10 @@ class Worker {
   Result<Stepped> Publish(const Context& ctx);
   Result<Stepped> PublishOrMaintain(const Context& ctx);
   Result<bool> IsWorkLeft(const Context& ctx);
+  // Why no waiting task is taken although nothing runs: each is larger than what may be admitted
+  // now. kExhausted (PF7007), or OK.
+  Status CheckAdmission(const Context& ctx);
+  void WarnNothingFits(const Context& ctx, const Status& admission);
   Result<bool> IsWorkLeftOf(const Context& ctx, const JobId& job);
   Status RunOnce(const Context& ctx);
   Status RunSlots(const Context& ctx);
@@ -112,6 +116,7 @@ class Worker {
   WorkClaimer claimer_;
   Publisher publisher_;
   Maintainer maintainer_;
+  int64_t warned_at_ms_ = -1;  // that nothing fits; by the feeding thread only
   mutable std::mutex mutex_;
   RunSummary summary_;      // guarded by mutex_
   Status publish_failure_;  // why a job cannot be published at all; guarded by mutex_

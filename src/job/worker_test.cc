@@ -382,6 +382,64 @@ TEST(Worker, OnlyTasksThatFitAreAdmitted) {
   EXPECT_EQ(world.CountOf(TaskState::kImported), 2);
 }
 
+TEST(Worker, ARunWhoseTasksDoNotFitEndsAndSaysSo) {
+  CopyWorld world;
+  world.Register();
+  world.MakeJob(4, {.lines_per_task = 2});
+  WorkerOptions options = StepOptions("w");
+  options.until = RunUntil::kJobsDone;
+  options.only = {CopyWorld::kJob};
+  options.renewal = Renewal::kByThread;
+  options.size_bytes_max = [&](const Context&) -> Result<int64_t> { return 1; };
+  const auto worker = OpenWorker(world, options);
+  const auto ran = worker->Run(world.ctx());
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.status().code(), Code::kExhausted);
+  EXPECT_EQ(ran.status().explanation().pf_number, 7007);
+  EXPECT_EQ(world.CountOf(TaskState::kReady), 2);
+}
+
+TEST(Worker, FailuresWithoutANumberPauseNothing) {
+  CopyWorld world;
+  LambdaExecutor executor([](const Context&, const Lease&, TaskScope&) -> Result<Settlement> {
+    return Status(Code::kInvalidArgument, "HTTP status 400");
+  });
+  world.kind.executor = &executor;
+  world.Register();
+  world.MakeJob(6, {.lines_per_task = 1});
+  const auto worker = OpenWorker(world, StepOptions("w"));
+  StepUntilQuiet(world, *worker);
+  EXPECT_FALSE(world.jobs.View(world.ctx(), CopyWorld::kJob)->is_paused);
+}
+
+TEST(Worker, AReleaseWithoutSuccessDoesNotLiftTheLimitOfADiskFailure) {
+  CopyWorld world;
+  std::vector<int64_t> sizes;
+  LambdaExecutor executor(
+      [&](const Context&, const Lease& lease, TaskScope&) -> Result<Settlement> {
+        sizes.push_back(lease.tasks.front().size_bytes);
+        Failure failure;
+        failure.failure_class = sizes.size() == 1 ? FailureClass::kDisk : FailureClass::kEnv;
+        failure.status = Status(Code::kExhausted, "no space left");
+        return ReleasedSettlement(lease, &failure, sizes.size() == 1 ? 0 : 1'000'000);
+      });
+  world.kind.executor = &executor;
+  world.Register();
+  world.MakeJob(3, {.lines_per_task = 1});
+  Plan plan;
+  plan.job = testing::MakeCopyJob("job-big", "testing.copy", {.source = "source", .target = "big"});
+  Task big = world.Tasks(TaskState::kReady)[0];
+  big.id = "big";
+  big.size_bytes = 100;
+  plan.tasks = {big};
+  ASSERT_TRUE(world.jobs.CreateJob(world.ctx(), plan).ok());
+  WorkerOptions options = StepOptions("w");
+  options.role = WorkerRole::kTasks;
+  const auto worker = OpenWorker(world, options);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(worker->Step(world.ctx()).ok());
+  EXPECT_EQ(sizes, (std::vector<int64_t>{100, 1, 1, 1}));
+}
+
 TEST(Worker, ScratchIsTheAttemptsOwnAndTheSlotsFolderStays) {
   CopyWorld world;
   testing::TempDir folder;

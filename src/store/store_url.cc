@@ -71,15 +71,6 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
   return endpoint;
 }
 
-bool IsLoopback(std::string_view host) {
-  const std::string_view name =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  if (name == "localhost" || name.ends_with(".localhost") || name == "[::1]") return true;
-  // Only a literal address: "127.evil.example" resolves anywhere.
-  return name.starts_with("127.") &&
-         name.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
 // "file:///dir/a%20b" names the folder "/dir/a b".
 Result<std::unique_ptr<ObjectStore>> OpenFolder(const StoreSettings& settings) {
   std::string_view rest = std::string_view(settings.endpoint).substr(kFileScheme.size());
@@ -100,6 +91,15 @@ Result<std::unique_ptr<ObjectStore>> OpenFolder(const StoreSettings& settings) {
 }
 
 }  // namespace
+
+bool IsLoopbackHost(std::string_view host) {
+  const std::string_view name =
+      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
+  if (name == "localhost" || name.ends_with(".localhost") || name == "[::1]") return true;
+  // Only a literal address: "127.evil.example" resolves anywhere.
+  return name.starts_with("127.") &&
+         name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
 
 Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
                                                      const StoreSettings& settings) {
@@ -132,7 +132,7 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
     options.probes_conditional_put = false;
   } else {
     PF_ASSIGN(Endpoint endpoint, ParseEndpoint(settings.endpoint));
-    if (endpoint.scheme == "http" && !settings.allow_http && !IsLoopback(endpoint.host)) {
+    if (endpoint.scheme == "http" && !settings.allow_http && !IsLoopbackHost(endpoint.host)) {
       return Wrong("plain http to another machine is not allowed", settings.endpoint)
           .Explain(7002, settings.endpoint,
                    "use https, or give --allow-http when the network is trusted");

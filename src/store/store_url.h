@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/context.h"
 #include "store/aws_config.h"
@@ -32,5 +33,9 @@ struct StoreSettings {
 // kInvalidArgument on settings that make no sense. Opens no connection for S3.
 Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
                                                      const StoreSettings& settings);
+
+// True for names and literal addresses of this very machine: "localhost", "127.0.0.1:9000",
+// "[::1]:80". Resolves nothing.
+bool IsLoopbackHost(std::string_view host_and_port);
 
 }  // namespace partforge

@@ -11,9 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-import rig as rig_module
 from journeys import plain, stopped
-from rig import Failed, Job, LocalPlace, RemotePlace, Rig, Skipped, check, children_of, eventually, quoted
+from rig import Job, Rig, Skipped, check, children_of, eventually, quoted
 
 
 def engine_child(worker):
@@ -393,8 +392,3 @@ def test_services_that_do_not_answer(folder, server, place):
 
 REMOTE = [test_postgres_is_away, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
           test_a_worker_sleeps_past_its_lease]
-
-if __name__ == "__main__":
-    import sys
-    pair = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1] in ("local", "remote") else "local"
-    rig_module.main("outages", LOCAL if pair == "local" else REMOTE, LocalPlace if pair == "local" else RemotePlace)

@@ -279,7 +279,7 @@ def test_every_command_may_be_killed(folder, server, place):
     rig.run("migrate", *rig.state)
     job = plain(rig, "killed", rows=100)
     server.sql("DROP TABLE " + job.destination)
-    words = ["rewrite", "--job-id=" + job.id, "--bucket=forge", "--lease-ttl=1s", "--import-lease-ttl=1s", *job.source_words(), *job.files(),
+    words = ["rewrite", "--job-id=" + job.id, "--bucket=forge", "--lease-ttl=1s", "--import-lease-ttl=1s", "--max-crashes=50", *job.source_words(), *job.files(),
              *rig.state, *rig.store, *rig.scratch]
     for point in ("clickhouse.table_frozen", "clickhouse.part_registered", "clickhouse.job_sealed", "clickhouse.source_attached",
                   "clickhouse.meta_uploaded", "job.settled", "publish.decided", "publish.bound", "clickhouse.piece_attached", "publish.published"):
@@ -384,7 +384,7 @@ def test_hostile_names(folder, server, place):
         check(name == "" or "PF1005" in err, "job id %r: %s" % (name, err))
     for name in ("../shadow", "/etc", "a/../../b"):
         rig.refused(8006, 3, *[w for w in job.upload_words() if not w.startswith("--freeze")], "--freeze=" + name)
-    for prefix in ("../up", "a//b", "a/../b", "a\\b"):
+    for prefix in ("../up", "a/../b", "a/*", "[x]"):
         _, _, err = rig.run(*job.upload_words(), "--prefix=" + prefix, expect=None)
         check("error[PF" in err, "prefix %r was taken: %s" % (prefix, err))
     check(not place.keys("partforge/jobs/" + job.id), "objects of a refused upload")
@@ -437,7 +437,8 @@ def zombie(pid):
 
 
 def test_broken_pipe(folder, server, place):
-    done = subprocess.run(["bash", "-c", "'%s' explain | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}" % BINARY], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", "'%s' explain | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}" % BINARY], capture_output=True, text=True,
+                          env={"PATH": os.environ["PATH"]})
     check(done.stdout.strip() in ("0", "141") and done.stderr == "", "a broken pipe: %s %s" % (done.stdout, done.stderr))
 
 

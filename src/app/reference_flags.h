@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace partforge::app {
+
+// A flag of the reference program (clickhouse-parts §8) that this one does not have. Scripts
+// written for that program go on working where leaving the flag out changes no result, and are told
+// what to do where it would.
+struct ReferenceFlag {
+  enum class Fate { kIgnored, kRenamed, kRefused };
+  std::string_view name = "";
+  Fate fate = Fate::kIgnored;
+  bool is_switch = false;      // may stand without a value
+  std::string_view text = "";  // why it is ignored; the new name; what to do instead
+};
+
+std::span<const ReferenceFlag> ReferenceFlags();
+// Null when the reference program has no such flag, or this one has it too.
+const ReferenceFlag* FindReferenceFlag(std::string_view name);
+
+}  // namespace partforge::app
