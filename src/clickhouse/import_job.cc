@@ -108,25 +108,6 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
   Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
 }
 
-// Fills both totals of the summary, where they can be compared (clickhouse-parts §11.6, last
-// paragraph).
-Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
-                     const ImportTarget& target, const ImportRequest& request,
-                     ImportSummary& summary) {
-  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
-  const bool is_settled = summary.in_doubt.empty() && summary.conflicts.empty();
-  if (!request.requires_empty || !keeps_every_row || !is_settled) return {};
-  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
-  if (published.sent > 0) return {};
-  PF_ASSIGN(summary.rows_in_table,
-            QueryInt(ctx, engine,
-                     fmt::format("SELECT count() FROM {}",
-                                 QuoteTable(request.table.database, request.table.table)),
-                     {}));
-  summary.rows_published = published.confirmed;
-  return {};
-}
-
 // What became of a carried commit, for the summary; a failure that stops the whole command is
 // returned.
 using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
