@@ -2,7 +2,7 @@
 
 #include "data/orc_sink.h"
 #include "data/orc_source.h"
-#include "data/parquet_fixture.h"
+#include "data/parquet_rig.h"
 
 namespace partforge::data {
 namespace {
