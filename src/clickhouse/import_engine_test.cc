@@ -19,6 +19,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// What the command would end with.
+Status OutcomeOf(const Result<ImportSummary>& imported) {
+  return imported.ok() ? StatusOf(*imported) : imported.status();
+}
+
 void FlipByte(const std::filesystem::path& path, int64_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(at);
