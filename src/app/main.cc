@@ -290,6 +290,10 @@ int Main(int argc, char** argv) {
       std::filesystem::path(argv[0]).filename().string().find("clickhouse") != std::string::npos;
   if (is_stand_in || (!words.empty() && words[0] == "engine")) {
     if (!is_stand_in) words.erase(words.begin());
+    if (std::find(words.begin(), words.end(), "--help") != words.end()) {
+      Output(style).Raw(EngineHelp());
+      return 0;
+    }
     const Status status = RunEngineCommand(words, environment);
     return status.ok() ? 0 : Fail(status, style);
   }

@@ -55,17 +55,6 @@ Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& f
   return std::optional<std::string>();
 }
 
-// What a name of detached/ that is none of the piece's present ones means.
-PiecePlace PlaceOfOtherName(std::string_view name) {
-  // Under an earlier token: a retract was turned back and the piece bound anew (clickhouse-parts
-  // §11.6).
-  if (name.starts_with(kStagedPrefix) || name.starts_with(kTrashPrefix)) return PiecePlace::kStaged;
-  if (name.starts_with(kAttachingPrefix)) return PiecePlace::kInterrupted;
-  // ignored_, unexpected_, broken_, clone_ and the like by the engine, or whatever an operator
-  // chose.
-  return PiecePlace::kSetAside;
-}
-
 // The same, but only where the folder's own list tells the inode number: one read of the list, no
 // look at each of thousands of parts. File systems may tell other numbers there than stat
 // (overlay), so absence proves nothing.
@@ -95,6 +84,17 @@ Result<PieceSeen> InTable(const Context& ctx, Engine& engine, const ImportTarget
               QuoteString(name)),
           {}));
   return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, name};
+}
+
+// What a name of detached/ that is none of the piece's present ones means.
+PiecePlace PlaceOfOtherName(std::string_view name) {
+  // Under an earlier token: a retract was turned back and the piece bound anew (clickhouse-parts
+  // §11.6).
+  if (name.starts_with(kStagedPrefix) || name.starts_with(kTrashPrefix)) return PiecePlace::kStaged;
+  if (name.starts_with(kAttachingPrefix)) return PiecePlace::kInterrupted;
+  // ignored_, unexpected_, broken_, clone_ and the like by the engine, or whatever an operator
+  // chose.
+  return PiecePlace::kSetAside;
 }
 
 }  // namespace

@@ -58,23 +58,37 @@ Status LinkPart(const std::filesystem::path& from, const std::filesystem::path& 
   return {};
 }
 
-Status AttachAll(const Context& ctx, Engine& engine, const ImportTarget& target,
-                 const std::vector<Piece>& pieces, const TableName& scratch, StagedCheck check) {
-  const std::string sql = QuoteTable(scratch.database, scratch.table);
-  PF_TRY(engine.Query(ctx, fmt::format("SYSTEM STOP MERGES {}", sql), {}));
+// Makes the scratch table and puts links of all pieces into its detached folder. What fails here
+// says nothing about the parts.
+Status Prepare(const Context& ctx, Engine& engine, const ImportTarget& target,
+               const std::vector<Piece>& pieces, const TableName& scratch) {
+  PF_ASSIGN(const std::string create, ScratchSql(target, scratch));
+  PF_TRY(engine.Query(ctx, create, {}));
+  PF_TRY(engine.Query(
+      ctx, fmt::format("SYSTEM STOP MERGES {}", QuoteTable(scratch.database, scratch.table)), {}));
   PF_ASSIGN(const ImportTarget place, ReadImportTarget(ctx, engine, scratch));
   for (const Piece& piece : pieces) {
     const std::filesystem::path copy = place.detached() / piece.token;
     PF_TRY(LinkPart(target.detached() / ("pftmp_" + piece.token), copy));
     PF_TRY(GiveToOwner(copy, target.owner_uid, target.owner_gid));
+  }
+  return {};
+}
+
+Status Attach(const Context& ctx, Engine& engine, const std::vector<Piece>& pieces,
+              const TableName& scratch) {
+  for (const Piece& piece : pieces) {
     Result<QueryOutcome> attached = engine.Query(
-        ctx, fmt::format("ALTER TABLE {} ATTACH PART {}", sql, QuoteString(piece.token)), {});
+        ctx,
+        fmt::format("ALTER TABLE {} ATTACH PART {}", QuoteTable(scratch.database, scratch.table),
+                    QuoteString(piece.token)),
+        {});
     if (!attached.ok()) {
       return std::move(attached).status().With(
           fmt::format("the server refuses part {}", piece.stage_part));
     }
   }
-  return check == StagedCheck::kCheckTable ? CheckTable(ctx, engine, scratch) : Status();
+  return {};
 }
 
 }  // namespace
@@ -82,19 +96,18 @@ Status AttachAll(const Context& ctx, Engine& engine, const ImportTarget& target,
 Status CheckStagedPieces(const Context& ctx, Engine& engine, const ImportTarget& target,
                          const std::vector<Piece>& pieces, uint64_t serial, StagedCheck check) {
   const TableName scratch = ScratchOf(target, serial);
-  PF_ASSIGN(const std::string create, ScratchSql(target, scratch));
-  const Result<QueryOutcome> created = engine.Query(ctx, create, {});
-  if (!created.ok()) {
-    const Code code = created.status().code();
-    const bool may_pass = code == Code::kCancelled || code == Code::kUnavailable;
-    if (check == StagedCheck::kCheckTable || may_pass)
-      return Status(created.status()).With("make the scratch table " + scratch.ToString());
+  const Status prepared = Prepare(ctx, engine, target, pieces, scratch);
+  Status status = prepared;
+  if (prepared.ok()) {
+    status = Attach(ctx, engine, pieces, scratch);
+    if (status.ok() && check == StagedCheck::kCheckTable) status = CheckTable(ctx, engine, scratch);
+  } else if (check == StagedCheck::kAttach && prepared.code() != Code::kCancelled &&
+             prepared.code() != Code::kUnavailable) {
     // E.g. a user who may not create tables: the parts are then judged by their own attach.
     ctx.log.Warn("parts are not tried in a scratch table",
-                 {{"table", target.table.ToString()}, {"error", created.status().message()}});
-    return {};
+                 {{"table", target.table.ToString()}, {"error", prepared.message()}});
+    status = {};
   }
-  const Status status = AttachAll(ctx, engine, target, pieces, scratch, check);
   Context unstopped = ctx;
   unstopped.stop = {};
   Ignore(unstopped, DropStagedCheck(unstopped, engine, target, serial),

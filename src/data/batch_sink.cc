@@ -3,6 +3,7 @@
 #include <arrow/record_batch.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace partforge::data {
 
@@ -49,7 +50,7 @@ Status RollingSink::Cut(const Context& ctx) {
   if (current_ == nullptr) return {};
   PF_ASSIGN(WrittenFile file, current_->Close(ctx));
   current_.reset();
-  file.key = std::move(key_);
+  file.key = std::exchange(key_, {});
   written_.push_back(std::move(file));
   PF_FAULT(ctx, "data.closed_file");
   return {};

@@ -77,17 +77,19 @@ class RollingSink {
 
   Status Write(const Context& ctx, const arrow::RecordBatch& batch);
   Status AppendEncoded(const Context& ctx, const EncodedRows& rows);
+  // Makes a file although no row may come.
+  Status Begin(const Context& ctx);
   // Closes the last file. What was written, in order; no file when no row came.
   Result<std::vector<WrittenFile>> Close(const Context& ctx);
   // Ends the current file now; the next row begins another.
   Status Cut(const Context& ctx);
-  // Drops the open file and deletes those that are closed. Call it when a write failed.
+  // Drops the open file and deletes those that are closed. Call it when a write failed, or when
+  // what was closed is not wanted.
   Status Abort(const Context& ctx);
 
   int64_t row_count() const { return row_count_; }
 
  private:
-  Status Begin(const Context& ctx);
   bool IsFull() const;
 
   ObjectStore& store_;

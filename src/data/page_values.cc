@@ -183,6 +183,11 @@ Result<std::string> PlainOfRleBooleans(std::span<const std::byte> values, int64_
 Result<std::string> ToPlain(const LeafColumn& column, int encoding,
                             std::span<const std::byte> values, int64_t count, ArrowMemory& memory,
                             std::string_view what) {
+  // Delta encodings hold any number of equal steps in no byte.
+  if (count > kPageValuesMax) {
+    return Status(Code::kRefused,
+                  fmt::format("read values of {}: a page of {} values", what, count));
+  }
   switch (encoding) {
     case static_cast<int>(PageEncoding::kPlain):
       return CheckedPlain(column, values, count, what);

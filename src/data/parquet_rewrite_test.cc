@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "data/page_index.h"
-#include "data/parquet_fixture.h"
+#include "data/parquet_rig.h"
 #include "data/rewrite_plan.h"
 
 namespace partforge::data {

@@ -238,6 +238,7 @@ def flipped(data, at):
     return bytes(changed)
 
 
+# The refusal, and the way back from the source part.
 # check: PF-17
 def test_flipped_byte_in_a_finished_tar(folder, server, place):
     rig = Rig(folder, server, place, "tarflip")

@@ -1,0 +1,275 @@
+#include "data/file_inspect.h"
+
+#include <arrow/adapters/orc/adapter.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <arrow/util/compression.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "data/avro_file.h"
+#include "data/borrowed_source.h"
+#include "data/orc_source.h"
+#include "data/parquet_footer.h"
+#include "data/parquet_metrics.h"
+#include "data/parquet_names.h"
+#include "data/parquet_schema.h"
+#include "data/parquet_source.h"
+#include "data/puffin.h"
+
+namespace partforge::data {
+namespace {
+
+using namespace parquet_field;  // NOLINT: names of parquet.thrift
+
+std::string TextField(const ThriftValue& record, int16_t id) {
+  const ThriftValue* field = record.Find(id);
+  return field != nullptr && field->type() == ThriftType::kBinary ? field->AsBinary() : "";
+}
+
+void AddName(std::vector<std::string>& names, std::string_view name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+}
+
+// Counts the rows that can be read.
+Result<int64_t> CountRows(const Context& ctx, BatchSource& source) {
+  int64_t rows = 0;
+  while (true) {
+    PF_ASSIGN(const auto batch, source.Next(ctx));
+    if (batch == nullptr) return rows;
+    rows += batch->num_rows();
+  }
+}
+
+Status CheckRows(const FileReport& report, int64_t rows) {
+  if (!report.row_count || rows == *report.row_count) return {};
+  return Status(Code::kCorruption, fmt::format("inspect {}: {} rows were read, the footer says {}",
+                                               report.file_name, rows, *report.row_count));
+}
+
+class ParquetInspector {
+ public:
+  explicit ParquetInspector(FileReport& report) : report_(report) {}
+
+  Status Run(const Context& ctx, ByteSource& source) {
+    PF_ASSIGN(const ParquetFooter footer, ReadParquetFooter(ctx, source, report_.file_name));
+    const ThriftValue& tree = footer.tree;
+    report_.row_count = footer.num_rows();
+    report_.footer_bytes = footer.file_size_bytes - footer.footer_start;
+    report_.written_by = TextField(tree, file_metadata::kCreatedBy);
+    if (const ThriftValue* pairs = tree.Find(file_metadata::kKeyValues);
+        pairs != nullptr && pairs->type() == ThriftType::kList) {
+      for (const ThriftValue& pair : pairs->items()) {
+        report_.properties.emplace_back(TextField(pair, key_value::kKey),
+                                        TextField(pair, key_value::kValue));
+      }
+    }
+    PF_TRY(AddColumns(footer));
+    for (int g = 0; g < footer.row_group_count(); ++g) PF_TRY(AddGroup(footer, g));
+    PF_ASSIGN(FileMetrics metrics, MetricsOfFooter(tree, {}, nullptr, report_.file_name));
+    for (size_t i = 0; i < report_.columns.size(); ++i) {
+      report_.columns[i].metrics = std::move(metrics.columns[i]);
+    }
+    return {};
+  }
+
+ private:
+  Status AddColumns(const ParquetFooter& footer) {
+    const auto& schema = footer.tree.Find(file_metadata::kSchema)->items();
+    PF_ASSIGN(const auto leaves, SchemaLeaves(schema, report_.file_name));
+    PF_ASSIGN(const auto columns, LeafColumns(schema, report_.file_name));
+    for (size_t i = 0; i < columns.size(); ++i) {
+      ColumnReport column;
+      column.path = columns[i].dotted_path;
+      column.field_id = columns[i].field_id;
+      column.type = DescribeElement(schema[leaves[i].element]);
+      column.physical_type = ParquetTypeName(static_cast<int64_t>(columns[i].type));
+      column.is_required = columns[i].max_definition_level == 0;
+      column.has_page_index = footer.row_group_count() > 0;
+      report_.columns.push_back(std::move(column));
+    }
+    return {};
+  }
+
+  Status AddGroup(const ParquetFooter& footer, int index) {
+    GroupReport group;
+    group.row_count = footer.row_group(index).Find(row_group::kNumRows)->AsInt();
+    group.offset = INT64_MAX;
+    for (size_t c = 0; c < report_.columns.size(); ++c) {
+      const ThriftValue& chunk = footer.chunk(index, static_cast<int>(c));
+      PF_ASSIGN(const ChunkView view, ViewChunk(chunk, report_.file_name));
+      ColumnReport& column = report_.columns[c];
+      column.compressed_bytes += view.bytes.length;
+      column.uncompressed_bytes += view.uncompressed_bytes;
+      AddName(column.codecs, ParquetCodecName(view.codec));
+      const ThriftValue* encodings =
+          chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kEncodings);
+      if (encodings != nullptr && encodings->type() == ThriftType::kList &&
+          encodings->element_type() == ThriftType::kI32) {
+        for (const ThriftValue& encoding : encodings->items()) {
+          AddName(column.encodings, ParquetEncodingName(encoding.AsInt()));
+        }
+      }
+      if (view.dictionary_page_offset) ++column.dictionary_chunks;
+      if (view.bloom_filter.offset > 0) ++column.bloom_filter_chunks;
+      column.has_page_index = column.has_page_index && view.column_index.length > 0;
+      group.offset = std::min(group.offset, view.bytes.offset);
+      group.compressed_bytes += view.bytes.length;
+      group.uncompressed_bytes += view.uncompressed_bytes;
+    }
+    report_.groups.push_back(std::move(group));
+    return {};
+  }
+
+  FileReport& report_;
+};
+
+void AddFields(const arrow::Schema& schema, FileReport& report) {
+  for (const auto& field : schema.fields()) {
+    ColumnReport column;
+    column.path = field->name();
+    column.field_id = FieldIdOf(*field);
+    column.type = field->type()->ToString();
+    column.is_required = !field->nullable();
+    report.columns.push_back(std::move(column));
+  }
+}
+
+Status InspectOrc(const Context& ctx, ByteSource& source, FileReport& report, ArrowMemory& memory) {
+  namespace orc = arrow::adapters::orc;
+  return CatchParquet([&]() -> Status {
+    PF_ARROW_ASSIGN(const auto reader,
+                    orc::ORCFileReader::Open(OpenForArrow(ctx, source), memory.pool()));
+    PF_ARROW_ASSIGN(const auto schema, reader->ReadSchema());
+    AddFields(*schema, report);
+    report.row_count = reader->NumberOfRows();
+    report.written_by = reader->GetSoftwareVersion();
+    PF_ARROW_ASSIGN(const auto codec, reader->GetCompression());
+    report.codec = arrow::util::Codec::GetCodecAsString(codec);
+    for (int64_t i = 0; i < reader->NumberOfStripes(); ++i) {
+      const auto stripe = reader->GetStripeInformation(i);
+      GroupReport group;
+      group.row_count = stripe.num_rows;
+      group.offset = stripe.offset;
+      group.compressed_bytes = stripe.length;
+      report.groups.push_back(std::move(group));
+    }
+    return {};
+  });
+}
+
+Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
+  PF_ASSIGN(const auto file, AvroFileReader::Open(ctx, source, report.file_name));
+  const AvroHeader& header = file->header();
+  report.schema_text = header.schema.text();
+  report.codec = AvroCodecName(header.codec);
+  for (const auto& [key, value] : header.metadata) {
+    if (key != "avro.schema") report.properties.emplace_back(key, value);
+  }
+  if (const AvroType* record = header.schema.RootRecord()) {
+    for (const AvroField& field : record->fields) {
+      ColumnReport column;
+      column.path = field.name;
+      column.field_id = field.id;
+      report.columns.push_back(std::move(column));
+    }
+  }
+  int64_t rows = 0;
+  while (true) {
+    PF_ASSIGN(const auto block, file->NextBlock(ctx));
+    if (!block) break;
+    ++report.block_count;
+    rows += block->record_count;
+  }
+  report.row_count = rows;
+  return {};
+}
+
+Status InspectPuffin(const Context& ctx, ByteSource& source, FileReport& report) {
+  PF_ASSIGN(const PuffinFooter footer, ReadPuffinFooter(ctx, source, report.file_name));
+  report.properties = footer.properties;
+  report.footer_bytes = footer.footer_size_bytes;
+  for (const PuffinBlob& blob : footer.blobs) {
+    GroupReport group;
+    group.type = blob.type;
+    group.offset = blob.offset;
+    group.compressed_bytes = blob.length;
+    report.groups.push_back(std::move(group));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view FormatName(FileFormat format) {
+  switch (format) {
+    case FileFormat::kParquet:
+      return "parquet";
+    case FileFormat::kOrc:
+      return "orc";
+    case FileFormat::kAvro:
+      return "avro";
+    case FileFormat::kPuffin:
+      return "puffin";
+  }
+  return "";
+}
+
+Result<FileFormat> DetectFormat(const Context& ctx, ByteSource& source,
+                                std::string_view file_name) {
+  std::array<char, 4> head{};
+  if (source.size_bytes() >= static_cast<int64_t>(head.size())) {
+    PF_TRY(source.ReadAt(ctx, 0, std::as_writable_bytes(std::span(head))));
+  }
+  const std::string_view magic(head.data(), head.size());
+  if (magic == "PAR1" || magic == "PARE") return FileFormat::kParquet;
+  if (magic.starts_with("ORC")) return FileFormat::kOrc;
+  if (magic == std::string_view("Obj\x01", 4)) return FileFormat::kAvro;
+  if (magic == "PFA1") return FileFormat::kPuffin;
+  return Status(Code::kRefused,
+                fmt::format("inspect: the first bytes are of no format we read (Parquet, ORC, "
+                            "Avro, Puffin): {}",
+                            file_name));
+}
+
+Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::string file_name,
+                               Inspection inspection, ArrowMemory& memory) {
+  FileReport report;
+  report.file_name = std::move(file_name);
+  report.size_bytes = source.size_bytes();
+  PF_ASSIGN(report.format, DetectFormat(ctx, source, report.file_name));
+  const bool decodes = inspection == Inspection::kDecode;
+  switch (report.format) {
+    case FileFormat::kParquet: {
+      PF_TRY(ParquetInspector(report).Run(ctx, source));
+      if (!decodes) return report;
+      PF_ASSIGN(const auto rows, ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(source),
+                                                     report.file_name, {}, memory));
+      PF_ASSIGN(const int64_t count, CountRows(ctx, *rows));
+      PF_TRY(CheckRows(report, count));
+      return report;
+    }
+    case FileFormat::kOrc: {
+      Status status = InspectOrc(ctx, source, report, memory);
+      if (!status.ok()) return std::move(status).With(fmt::format("inspect {}", report.file_name));
+      if (!decodes) return report;
+      PF_ASSIGN(const auto rows, OpenOrcSource(ctx, std::make_unique<BorrowedSource>(source),
+                                               report.file_name, {}, {}, memory));
+      PF_ASSIGN(const int64_t count, CountRows(ctx, *rows));
+      PF_TRY(CheckRows(report, count));
+      return report;
+    }
+    case FileFormat::kAvro:
+      PF_TRY(InspectAvro(ctx, source, report));
+      return report;
+    case FileFormat::kPuffin:
+      PF_TRY(InspectPuffin(ctx, source, report));
+      return report;
+  }
+  return report;
+}
+
+}  // namespace partforge::data

@@ -1,0 +1,148 @@
+#include "data/file_inspect.h"
+
+#include <algorithm>
+
+#include "data/avro_sink.h"
+#include "data/file_concat.h"
+#include "data/orc_sink.h"
+#include "data/parquet_rig.h"
+#include "data/puffin.h"
+
+namespace partforge::data {
+namespace {
+
+using data::testing::ExpectSameRows;
+using data::testing::ParquetFixture;
+using data::testing::RandomBatch;
+using data::testing::ReadAll;
+using data::testing::ToTable;
+
+class FileInspect : public ParquetFixture {
+ protected:
+  static std::shared_ptr<arrow::Schema> Schema() {
+    return arrow::schema(
+        {WithFieldId(arrow::field("id", arrow::int64(), false), 1),
+         WithFieldId(arrow::field("price", arrow::decimal128(9, 2)), 2),
+         WithFieldId(arrow::field("at", arrow::timestamp(arrow::TimeUnit::MICRO, "UTC")), 3),
+         WithFieldId(arrow::field("text", arrow::utf8()), 4)});
+  }
+  FileReport Inspect(const std::string& key) {
+    const auto object = Object(key);
+    auto report = InspectFile(ctx_, *object, key, Inspection::kDecode, memory_);
+    EXPECT_TRUE(report.ok()) << report.status().ToString();
+    return report.ok() ? *report : FileReport();
+  }
+};
+
+TEST_F(FileInspect, ParquetShowsItsColumnsAndRowGroups) {
+  const auto batch = RandomBatch(random_, Schema(), 1000);
+  Write("f", {batch},
+        {.columns = {{.path = "text", .codec = ParquetCodec::kSnappy, .bloom_distinct_count = 100}},
+         .row_group_rows = 400,
+         .key_values = {{"k", "v"}},
+         .created_by = "partforge test"});
+  const FileReport report = Inspect("f");
+  EXPECT_EQ(report.format, FileFormat::kParquet);
+  EXPECT_EQ(report.row_count, 1000);
+  EXPECT_EQ(report.written_by, "partforge test");
+  ASSERT_EQ(report.properties.size(), 1U);
+  ASSERT_EQ(report.groups.size(), 3U);
+  EXPECT_EQ(report.groups[2].row_count, 200);
+  ASSERT_EQ(report.columns.size(), 4U);
+  EXPECT_EQ(report.columns[0].type, "int64");
+  EXPECT_TRUE(report.columns[0].is_required);
+  EXPECT_EQ(report.columns[1].type, "decimal(9,2)");
+  EXPECT_EQ(report.columns[1].physical_type, "int32");
+  EXPECT_EQ(report.columns[2].type, "timestamp(us, utc)");
+  EXPECT_EQ(report.columns[3].type, "string");
+  EXPECT_EQ(report.columns[3].field_id, 4);
+  EXPECT_EQ(report.columns[3].codecs, std::vector<std::string>{"snappy"});
+  EXPECT_EQ(report.columns[3].bloom_filter_chunks, 3);
+  EXPECT_TRUE(report.columns[0].has_page_index);
+  EXPECT_EQ(report.columns[3].metrics->null_count, batch->column(3)->null_count());
+}
+
+TEST_F(FileInspect, OtherFormatsAreRecognisedByTheirFirstBytes) {
+  const auto schema = arrow::schema({WithFieldId(arrow::field("id", arrow::int64()), 1)});
+  const auto batch = RandomBatch(random_, schema, 100);
+  auto orc = OpenOrcSink(ctx_, Create("o"), "o", schema, {});
+  ASSERT_TRUE((*orc)->Write(ctx_, *batch).ok());
+  ASSERT_TRUE((*orc)->Close(ctx_).ok());
+  EXPECT_EQ(Inspect("o").row_count, 100);
+  EXPECT_EQ(Inspect("o").format, FileFormat::kOrc);
+  auto avro = OpenAvroSink(ctx_, Create("a"), "a", schema, {});
+  ASSERT_TRUE((*avro)->Write(ctx_, *batch).ok());
+  ASSERT_TRUE((*avro)->Close(ctx_).ok());
+  EXPECT_EQ(Inspect("a").row_count, 100);
+  EXPECT_EQ(Inspect("a").columns.at(0).field_id, 1);
+  const auto bytes = Create("p");
+  auto puffin = PuffinWriter::Open(ctx_, *bytes);
+  ASSERT_TRUE((*puffin)
+                  ->Append(ctx_, {.type = "t", .snapshot_id = 1, .sequence_number = 1},
+                           std::as_bytes(std::span("blob", 4)))
+                  .ok());
+  ASSERT_TRUE((*puffin)->Finish(ctx_, {}).ok());
+  ASSERT_TRUE(bytes->Close(ctx_).ok());
+  EXPECT_EQ(Inspect("p").groups.at(0).type, "t");
+  ASSERT_TRUE(WriteObject(ctx_, store_, "x", "something else").ok());
+  const auto other = Object("x");
+  const auto refused = InspectFile(ctx_, *other, "x", Inspection::kFooter, memory_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kRefused);
+}
+
+TEST_F(FileInspect, ConcatJoinsFilesInOrderAndSaysHow) {
+  const auto schema = Schema();
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  std::vector<std::string> keys;
+  for (int i = 0; i < 5; ++i) {
+    batches.push_back(RandomBatch(random_, schema, 300));
+    keys.push_back("in" + std::to_string(i));
+    Write(keys.back(), {batches.back()}, {.row_group_rows = i % 2 == 0 ? 300 : 100});
+  }
+  const auto plan = ConcatFiles(ctx_, store_, keys, "out", {.is_dry_run = true}, memory_);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  ASSERT_EQ(plan->steps.size(), 1U);
+  EXPECT_EQ(plan->steps[0].kind, StepKind::kStitch);
+  EXPECT_FALSE(store_.Stat(ctx_, "out").ok());
+  const auto done = ConcatFiles(ctx_, store_, keys, "out", {}, memory_);
+  ASSERT_TRUE(done.ok()) << done.status().ToString();
+  EXPECT_EQ(done->counts.rows_decoded, 0);
+  EXPECT_EQ(done->output.row_count, 1500);
+  ScanSpec spec;
+  spec.wanted = schema;
+  ExpectSameRows(*ReadAll(ctx_, *Open("out", spec)), *ToTable(batches));
+  const auto again = ConcatFiles(ctx_, store_, keys, "out", {}, memory_);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.status().code(), Code::kAlreadyExists);
+}
+
+TEST_F(FileInspect, ConcatDecodesWhatHasAnotherType) {
+  const auto wide = arrow::schema({WithFieldId(arrow::field("a", arrow::int64()), 1)});
+  const auto narrow = arrow::schema({WithFieldId(arrow::field("b", arrow::int32()), 1)});
+  const auto first = RandomBatch(random_, wide, 50);
+  const auto second = RandomBatch(random_, narrow, 50);
+  Write("1", {first});
+  Write("2", {second});
+  const auto done = ConcatFiles(ctx_, store_, {"1", "2"}, "out", {}, memory_);
+  ASSERT_TRUE(done.ok()) << done.status().ToString();
+  ASSERT_EQ(done->steps.size(), 2U);
+  EXPECT_EQ(done->steps[1].reason, "schema differs: a");
+  EXPECT_EQ(done->counts.rows_decoded, 50);
+  EXPECT_EQ(done->output.row_count, 100);
+}
+
+TEST_F(FileInspect, FailedConcatLeavesNothing) {
+  const auto schema = arrow::schema({arrow::field("a", arrow::utf8())});
+  Write("1", {RandomBatch(random_, schema, 500)});
+  std::string bytes = *ReadObject(ctx_, store_, "1");
+  bytes[100] ^= 1;  // in a page
+  ASSERT_TRUE(WriteObject(ctx_, store_, "2", bytes).ok());
+  const auto failed = ConcatFiles(ctx_, store_, {"1", "2"}, "out", {}, memory_);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.status().code(), Code::kCorruption);
+  EXPECT_FALSE(store_.Stat(ctx_, "out").ok());
+}
+
+}  // namespace
+}  // namespace partforge::data

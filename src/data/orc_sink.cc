@@ -1,0 +1,186 @@
+#include "data/orc_sink.h"
+
+#include <arrow/adapters/orc/adapter.h>
+#include <arrow/adapters/orc/options.h>
+#include <arrow/array.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "data/arrow_edge.h"
+#include "data/metrics_collector.h"
+#include "data/scan_spec.h"
+
+namespace partforge::data {
+
+std::optional<OrcCodec> OrcCodecOf(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower == "none" || lower == "uncompressed") return OrcCodec::kNone;
+  if (lower == "zlib") return OrcCodec::kZlib;
+  if (lower == "snappy") return OrcCodec::kSnappy;
+  if (lower == "lz4") return OrcCodec::kLz4;
+  if (lower == "zstd") return OrcCodec::kZstd;
+  return std::nullopt;
+}
+
+namespace {
+
+namespace orc = arrow::adapters::orc;
+
+arrow::Compression::type CodecType(OrcCodec codec) {
+  switch (codec) {
+    case OrcCodec::kNone:
+      return arrow::Compression::UNCOMPRESSED;
+    case OrcCodec::kZlib:
+      return arrow::Compression::GZIP;
+    case OrcCodec::kSnappy:
+      return arrow::Compression::SNAPPY;
+    case OrcCodec::kLz4:
+      return arrow::Compression::LZ4;
+    case OrcCodec::kZstd:
+      return arrow::Compression::ZSTD;
+  }
+  return arrow::Compression::UNCOMPRESSED;
+}
+
+class OrcSink final : public BatchSink {
+ public:
+  OrcSink(std::unique_ptr<ByteSink> bytes, std::string file_name,
+          std::shared_ptr<arrow::Schema> schema)
+      : bytes_(std::move(bytes)),
+        file_name_(std::move(file_name)),
+        schema_(std::move(schema)),
+        metrics_(*schema_) {}
+
+  Status Start(const Context& ctx, const OrcSinkOptions& options) {
+    orc_schema_ = ToOrcSchema(*schema_, options.attributes);
+    orc::WriteOptions write;
+    write.compression = CodecType(options.codec);
+    write.stripe_size = options.stripe_bytes;
+    write.dictionary_key_size_threshold = options.dictionary_share;
+    stream_ = WriteForArrow(ctx, *bytes_);
+    return CatchParquet([&]() -> Status {
+      PF_ARROW_ASSIGN(writer_, orc::ORCFileWriter::Open(stream_.get(), write));
+      return {};
+    });
+  }
+
+  const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+
+  Status Write(const Context& ctx, const arrow::RecordBatch& batch) override {
+    PF_TRY(ctx.CheckStop("writing ORC"));
+    if (!batch.schema()->Equals(*schema_, /*check_metadata=*/false)) {
+      return Status(Code::kInvalidArgument, fmt::format("write {}: the batch has the schema {}",
+                                                        file_name_, batch.schema()->ToString()));
+    }
+    if (batch.num_rows() == 0) return {};
+    PF_TRY(metrics_.Add(batch));
+    // Attributes sit in the types of the fields, nested ones too.
+    arrow::ArrayVector columns;
+    for (int i = 0; i < batch.num_columns(); ++i) {
+      columns.push_back(Retyped(batch.column(i)->data(), orc_schema_->field(i)->type()));
+    }
+    const auto attributed = arrow::RecordBatch::Make(orc_schema_, batch.num_rows(), columns);
+    Status status =
+        CatchParquet([&]() -> Status { return FromArrow(writer_->Write(*attributed)); });
+    if (!status.ok()) return std::move(status).With(fmt::format("write {}", file_name_));
+    row_count_ += batch.num_rows();
+    Learn(BatchBytes(batch));
+    return {};
+  }
+
+  Status AppendEncoded(const Context&, const EncodedRows&) override {
+    return Status(
+        Code::kRefused,
+        fmt::format("write {}: rows of Parquet cannot be copied into an ORC file", file_name_));
+  }
+
+  int64_t row_count() const override { return row_count_; }
+  int64_t bytes_estimated() const override {
+    return written_bytes_ + static_cast<int64_t>(static_cast<double>(pending_raw_bytes_) * ratio_);
+  }
+
+  Result<WrittenFile> Close(const Context& ctx) override {
+    Status status = CatchParquet([&]() -> Status {
+      if (row_count_ == 0) {
+        // The writer learns the schema with the first batch.
+        PF_ARROW_ASSIGN(const auto none, arrow::RecordBatch::MakeEmpty(orc_schema_));
+        PF_ARROW_TRY(writer_->Write(*none));
+      }
+      return FromArrow(writer_->Close());
+    });
+    if (!status.ok()) return std::move(status).With(fmt::format("write {}", file_name_));
+    PF_ARROW_ASSIGN(const int64_t size_bytes, stream_->Tell());
+    PF_ASSIGN(const ObjectInfo info, bytes_->Close(ctx));
+    PF_FAULT(ctx, "data.closed_orc");
+    if (info.size_bytes != size_bytes) {
+      return Status(Code::kCorruption,
+                    fmt::format("write {}: {} bytes were written, the store has {}", file_name_,
+                                size_bytes, info.size_bytes));
+    }
+    WrittenFile file;
+    file.size_bytes = size_bytes;
+    file.row_count = row_count_;
+    file.metrics = metrics_.Metrics();
+    return file;
+  }
+
+ private:
+  static std::shared_ptr<arrow::ArrayData> RetypedData(
+      const std::shared_ptr<arrow::ArrayData>& data, const std::shared_ptr<arrow::DataType>& type) {
+    auto copy = data->Copy();
+    copy->type = type;
+    for (size_t i = 0; i < copy->child_data.size(); ++i) {
+      copy->child_data[i] =
+          RetypedData(copy->child_data[i], type->field(static_cast<int>(i))->type());
+    }
+    return copy;
+  }
+  static std::shared_ptr<arrow::Array> Retyped(const std::shared_ptr<arrow::ArrayData>& data,
+                                               const std::shared_ptr<arrow::DataType>& type) {
+    return arrow::MakeArray(RetypedData(data, type));
+  }
+
+  // Bytes reach the stream a stripe at a time; until then they are estimated by what earlier
+  // stripes became.
+  void Learn(int64_t raw_bytes) {
+    pending_raw_bytes_ += raw_bytes;
+    const auto position = stream_->Tell();
+    if (!position.ok() || *position == written_bytes_) return;
+    ratio_ = static_cast<double>(*position - written_bytes_) /
+             static_cast<double>(std::max<int64_t>(pending_raw_bytes_, 1));
+    written_bytes_ = *position;
+    pending_raw_bytes_ = 0;
+  }
+
+  const std::unique_ptr<ByteSink> bytes_;
+  const std::string file_name_;
+  const std::shared_ptr<arrow::Schema> schema_;
+  std::shared_ptr<arrow::Schema> orc_schema_;  // with attributes
+  MetricsCollector metrics_;
+  std::shared_ptr<arrow::io::OutputStream> stream_;
+  std::unique_ptr<orc::ORCFileWriter> writer_;
+  int64_t row_count_ = 0;
+  int64_t written_bytes_ = 0;
+  int64_t pending_raw_bytes_ = 0;
+  double ratio_ = 0.3;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BatchSink>> OpenOrcSink(const Context& ctx, std::unique_ptr<ByteSink> bytes,
+                                               std::string file_name,
+                                               const std::shared_ptr<arrow::Schema>& schema,
+                                               OrcSinkOptions options) {
+  auto sink = std::make_unique<OrcSink>(std::move(bytes), std::move(file_name), schema);
+  PF_TRY(sink->Start(ctx, options));
+  return std::unique_ptr<BatchSink>(std::move(sink));
+}
+
+}  // namespace partforge::data

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/batch_sink.h"
+#include "data/orc_attributes.h"
+#include "store/object_store.h"
+
+namespace partforge::data {
+
+enum class OrcCodec : uint8_t { kNone, kZlib, kSnappy, kLz4, kZstd };
+std::optional<OrcCodec> OrcCodecOf(std::string_view name);
+
+struct OrcSinkOptions {
+  OrcAttributes attributes = {};
+  OrcCodec codec = OrcCodec::kZstd;
+  int64_t stripe_bytes = int64_t{64} << 20;  // raw, in memory
+  // 0: never; 1: always; else columns whose distinct share is below it.
+  double dictionary_share = 0.25;
+};
+
+// Writes one ORC file and collects metrics of the rows on the way. `schema` has field ids as
+// kFieldIdKey; other metadata of its fields becomes attributes. `bytes` is taken over.
+Result<std::unique_ptr<BatchSink>> OpenOrcSink(const Context& ctx, std::unique_ptr<ByteSink> bytes,
+                                               std::string file_name,
+                                               const std::shared_ptr<arrow::Schema>& schema,
+                                               OrcSinkOptions options);
+
+}  // namespace partforge::data

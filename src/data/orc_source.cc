@@ -1,0 +1,230 @@
+#include "data/orc_source.h"
+
+#include <arrow/adapters/orc/adapter.h>
+#include <arrow/array.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace partforge::data {
+namespace {
+
+namespace orc = arrow::adapters::orc;
+using arrow::Type;
+
+bool HasLeaf(const std::vector<int>& leaves, int begin, int end) {
+  const auto at = std::lower_bound(leaves.begin(), leaves.end(), begin);
+  return at != leaves.end() && *at < end;
+}
+
+std::shared_ptr<arrow::ArrayData> KeepLeavesOf(const std::shared_ptr<arrow::ArrayData>& data,
+                                               int first_leaf, const std::vector<int>& leaves) {
+  auto kept = data->Copy();
+  switch (data->type->id()) {
+    case Type::STRUCT: {
+      kept->child_data.clear();
+      arrow::FieldVector fields;
+      int leaf = first_leaf;
+      for (int i = 0; i < data->type->num_fields(); ++i) {
+        const auto& field = data->type->field(i);
+        const int end = leaf + LeafCount(*field);
+        if (HasLeaf(leaves, leaf, end)) {
+          auto child = KeepLeavesOf(data->child_data[static_cast<size_t>(i)], leaf, leaves);
+          fields.push_back(field->WithType(child->type));
+          kept->child_data.push_back(std::move(child));
+        }
+        leaf = end;
+      }
+      kept->type = arrow::struct_(fields);
+      return kept;
+    }
+    case Type::LIST:
+      kept->child_data[0] = KeepLeavesOf(data->child_data[0], first_leaf, leaves);
+      kept->type = arrow::list(data->type->field(0)->WithType(kept->child_data[0]->type));
+      return kept;
+    case Type::MAP: {
+      const auto& map = static_cast<const arrow::MapType&>(*data->type);
+      auto entries = data->child_data[0]->Copy();
+      const int value_leaf = first_leaf + LeafCount(*map.key_field());
+      entries->child_data[1] = KeepLeavesOf(entries->child_data[1], value_leaf, leaves);
+      kept->type = std::make_shared<arrow::MapType>(
+          map.key_field(), map.item_field()->WithType(entries->child_data[1]->type));
+      entries->type = static_cast<const arrow::MapType&>(*kept->type).value_type();
+      kept->child_data[0] = std::move(entries);
+      return kept;
+    }
+    default:
+      return kept;
+  }
+}
+
+class OrcSource final : public BatchSource {
+ public:
+  OrcSource(std::unique_ptr<ByteSource> object, std::string file_name, ScanSpec spec,
+            OrcAttributes attributes, ArrowMemory& memory)
+      : object_(std::move(object)),
+        file_name_(std::move(file_name)),
+        spec_(std::move(spec)),
+        attributes_(std::move(attributes)),
+        memory_(memory) {}
+
+  Status Start(const Context& ctx) {
+    Status status = CatchParquet([&]() -> Status {
+      PF_ARROW_ASSIGN(reader_,
+                      orc::ORCFileReader::Open(OpenForArrow(ctx, *object_), memory_.pool()));
+      PF_ARROW_ASSIGN(const auto schema, reader_->ReadSchema());
+      file_schema_ = FromOrcSchema(*schema, attributes_);
+      return {};
+    });
+    if (!status.ok()) return std::move(status).With(fmt::format("read ORC {}", file_name_));
+    PF_ASSIGN(output_, ScanOutput::Make(file_schema_, spec_, file_name_, memory_));
+    int leaf = 0;
+    for (int i = 0; i < file_schema_->num_fields(); ++i) {
+      const int end = leaf + LeafCount(*file_schema_->field(i));
+      if (HasLeaf(output_->leaves(), leaf, end)) {
+        fields_.push_back(i);
+        first_leaves_.push_back(leaf);
+      }
+      leaf = end;
+    }
+    return PlanStripes();
+  }
+
+  const std::shared_ptr<arrow::Schema>& schema() const override { return output_->schema(); }
+
+  Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context& ctx) override {
+    while (true) {
+      if (auto batch = output_->Pop(); batch != nullptr) return batch;
+      PF_TRY(ctx.CheckStop("reading ORC"));
+      if (next_stripe_ == stripes_.size()) return std::shared_ptr<arrow::RecordBatch>();
+      Status status = CatchParquet([&]() { return DecodeNext(); });
+      if (!status.ok()) {
+        return std::move(status).With(
+            fmt::format("read ORC {}, stripe {}", file_name_, stripes_[next_stripe_].index));
+      }
+    }
+  }
+
+ private:
+  struct Stripe {
+    int index = 0;
+    int64_t first_row = 0;
+    int64_t row_count = 0;
+  };
+
+  Status PlanStripes() {
+    const auto count = static_cast<int>(reader_->NumberOfStripes());
+    std::vector<int> chosen = spec_.row_groups;
+    if (chosen.empty()) {
+      for (int i = 0; i < count; ++i) chosen.push_back(i);
+    }
+    for (const int index : chosen) {
+      if (index < 0 || index >= count) {
+        return Status(Code::kInvalidArgument, fmt::format("read ORC {}: it has {} stripes, not {}",
+                                                          file_name_, count, index));
+      }
+      const auto info = reader_->GetStripeInformation(index);
+      if (info.num_rows < 0 || info.first_row_id < 0) {
+        return Status(Code::kCorruption, fmt::format("read ORC {}: stripe {} has {} rows",
+                                                     file_name_, index, info.num_rows));
+      }
+      if (info.num_rows == 0) continue;
+      stripes_.push_back(
+          {.index = index, .first_row = info.first_row_id, .row_count = info.num_rows});
+    }
+    return {};
+  }
+
+  Status DecodeNext() {
+    const Stripe& stripe = stripes_[next_stripe_];
+    if (fields_.empty()) {
+      const int64_t count = std::min(spec_.batch_rows_max, stripe.row_count - decoded_rows_);
+      PF_TRY(output_->PushRows(count, stripe.first_row + decoded_rows_));
+      return Advance(count, stripe);
+    }
+    // A stripe's reader has one batch size; going to a row within a stripe does not work for all
+    // encodings in the adapter, so that it is kept to the stripe's end.
+    if (batches_ == nullptr) {
+      PF_ARROW_TRY(reader_->Seek(stripe.first_row));
+      PF_ARROW_ASSIGN(batches_, reader_->NextStripeReader(output_->next_rows(), fields_));
+    }
+    std::shared_ptr<arrow::RecordBatch> batch;
+    if (batches_ != nullptr) PF_ARROW_TRY(batches_->ReadNext(&batch));
+    if (batch == nullptr || batch->num_rows() == 0 ||
+        batch->num_rows() > stripe.row_count - decoded_rows_) {
+      return Status(Code::kCorruption, fmt::format("{} rows are there where the footer says {}",
+                                                   batch == nullptr ? 0 : batch->num_rows(),
+                                                   stripe.row_count - decoded_rows_));
+    }
+    PF_ASSIGN(batch, WithFileSchema(*batch));
+    PF_TRY(output_->Push(*batch, stripe.first_row + decoded_rows_));
+    return Advance(batch->num_rows(), stripe);
+  }
+
+  Status Advance(int64_t rows, const Stripe& stripe) {
+    decoded_rows_ += rows;
+    if (decoded_rows_ == stripe.row_count) {
+      decoded_rows_ = 0;
+      ++next_stripe_;
+      batches_.reset();
+    }
+    return {};
+  }
+
+  // The columns as the mapping expects them: with ids, without inner fields that nobody wants.
+  Result<std::shared_ptr<arrow::RecordBatch>> WithFileSchema(
+      const arrow::RecordBatch& batch) const {
+    if (batch.num_columns() != static_cast<int>(fields_.size())) {
+      return Status(Code::kCorruption, fmt::format("{} columns are there, {} were asked for",
+                                                   batch.num_columns(), fields_.size()));
+    }
+    arrow::FieldVector fields;
+    arrow::ArrayVector columns;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      auto column =
+          KeepLeaves(batch.column(static_cast<int>(i)), first_leaves_[i], output_->leaves());
+      fields.push_back(file_schema_->field(fields_[i])->WithType(column->type()));
+      columns.push_back(std::move(column));
+    }
+    return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), std::move(columns));
+  }
+
+  const std::unique_ptr<ByteSource> object_;
+  const std::string file_name_;
+  const ScanSpec spec_;
+  const OrcAttributes attributes_;
+  ArrowMemory& memory_;
+  std::unique_ptr<orc::ORCFileReader> reader_;
+  std::shared_ptr<arrow::Schema> file_schema_;
+  std::optional<ScanOutput> output_;
+  std::vector<int> fields_;        // top-level, that are read
+  std::vector<int> first_leaves_;  // of each
+  std::vector<Stripe> stripes_;
+  size_t next_stripe_ = 0;
+  int64_t decoded_rows_ = 0;  // of the stripe
+  std::shared_ptr<arrow::RecordBatchReader> batches_;
+};
+
+}  // namespace
+
+std::shared_ptr<arrow::Array> KeepLeaves(const std::shared_ptr<arrow::Array>& array, int first_leaf,
+                                         const std::vector<int>& leaves) {
+  if (array->type()->num_fields() == 0) return array;
+  return arrow::MakeArray(KeepLeavesOf(array->data(), first_leaf, leaves));
+}
+
+Result<std::unique_ptr<BatchSource>> OpenOrcSource(const Context& ctx,
+                                                   std::unique_ptr<ByteSource> object,
+                                                   std::string file_name, ScanSpec spec,
+                                                   OrcAttributes attributes, ArrowMemory& memory) {
+  auto source = std::make_unique<OrcSource>(std::move(object), std::move(file_name),
+                                            std::move(spec), std::move(attributes), memory);
+  PF_TRY(source->Start(ctx));
+  return std::unique_ptr<BatchSource>(std::move(source));
+}
+
+}  // namespace partforge::data

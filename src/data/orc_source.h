@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/arrow_edge.h"
+#include "data/batch_source.h"
+#include "data/orc_attributes.h"
+#include "data/scan_spec.h"
+#include "store/object_store.h"
+
+namespace arrow {
+class Array;
+}  // namespace arrow
+
+namespace partforge::data {
+
+// Reads an ORC file; `row_groups` of the spec are stripes. There are no statistics to prune by
+// here. `object` is taken over; `memory` must outlive the source and its batches; the context's
+// collaborators outlive the source. Timestamps between 1677 and 2262 only, as Arrow reads them in
+// nanoseconds; a finer value than the wanted type holds is kCorruption.
+Result<std::unique_ptr<BatchSource>> OpenOrcSource(const Context& ctx,
+                                                   std::unique_ptr<ByteSource> object,
+                                                   std::string file_name, ScanSpec spec,
+                                                   OrcAttributes attributes, ArrowMemory& memory);
+
+// The part of an array that the chosen leaves are in: struct fields without any are left out, a map
+// keeps its keys. `first_leaf` is the number of the array's first leaf, `leaves` ascend.
+std::shared_ptr<arrow::Array> KeepLeaves(const std::shared_ptr<arrow::Array>& array, int first_leaf,
+                                         const std::vector<int>& leaves);
+
+}  // namespace partforge::data

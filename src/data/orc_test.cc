@@ -1,0 +1,172 @@
+#include <arrow/json/from_string.h>
+
+#include "data/orc_sink.h"
+#include "data/orc_source.h"
+#include "data/parquet_rig.h"
+
+namespace partforge::data {
+namespace {
+
+using data::testing::ExpectSameRows;
+using data::testing::ParquetFixture;
+using data::testing::RandomBatch;
+using data::testing::RandomSchema;
+using data::testing::ReadAll;
+using data::testing::TakeRows;
+using data::testing::ToTable;
+
+class Orc : public ParquetFixture {
+ protected:
+  WrittenFile WriteOrc(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+                       OrcSinkOptions options) {
+    auto sink = OpenOrcSink(ctx_, Create("f"), "f", batches.at(0)->schema(), std::move(options));
+    EXPECT_TRUE(sink.ok()) << sink.status().ToString();
+    for (const auto& batch : batches) {
+      const Status status = (*sink)->Write(ctx_, *batch);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+    auto written = (*sink)->Close(ctx_);
+    EXPECT_TRUE(written.ok()) << written.status().ToString();
+    return *written;
+  }
+
+  std::unique_ptr<BatchSource> OpenOrc(ScanSpec spec) {
+    auto source = OpenOrcSource(ctx_, Object("f"), "f", std::move(spec), {.id = "x.id"}, memory_);
+    EXPECT_TRUE(source.ok()) << source.status().ToString();
+    return std::move(*source);
+  }
+
+  // What ORC has: no unsigned or fixed types, no time of day.
+  static bool IsOrcType(const arrow::DataType& type) {
+    switch (type.id()) {
+      case arrow::Type::TIME64:
+      case arrow::Type::FIXED_SIZE_BINARY:
+        return false;
+      case arrow::Type::TIMESTAMP:
+        // Random nanoseconds do; random microseconds are beyond what 64 bits of nanoseconds hold.
+        return static_cast<const arrow::TimestampType&>(type).unit() == arrow::TimeUnit::NANO;
+      default:
+        return std::all_of(type.fields().begin(), type.fields().end(),
+                           [](const auto& field) { return IsOrcType(*field->type()); });
+    }
+  }
+  std::shared_ptr<arrow::Schema> RandomOrcSchema(int columns) {
+    while (true) {
+      const auto schema = RandomSchema(random_, columns, true);
+      const auto& fields = schema->fields();
+      if (std::all_of(fields.begin(), fields.end(),
+                      [](const auto& field) { return IsOrcType(*field->type()); })) {
+        return schema;
+      }
+    }
+  }
+};
+
+TEST_F(Orc, RandomSchemasComeBackEqual) {
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    const auto schema = RandomOrcSchema(3);
+    std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+    for (int i = 0; i < 3; ++i) batches.push_back(RandomBatch(random_, schema, 1 + i * 400));
+    const WrittenFile file =
+        WriteOrc(batches, {.attributes = {.id = "x.id", .required = "x.required"},
+                           .codec = static_cast<OrcCodec>(round % 5),
+                           .stripe_bytes = 10'000});
+    EXPECT_EQ(file.size_bytes, store_.Stat(ctx_, "f")->size_bytes);
+    const auto wanted = ToTable(batches);
+    EXPECT_EQ(file.row_count, wanted->num_rows());
+    ScanSpec spec;
+    spec.wanted = schema;
+    ExpectSameRows(*ReadAll(ctx_, *OpenOrc(spec)), *wanted);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Orc, ColumnsAreFoundByIdAndInnerFieldsLeftOut) {
+  const auto id = [](const char* name, std::shared_ptr<arrow::DataType> type, int number) {
+    return WithFieldId(arrow::field(name, std::move(type)), number);
+  };
+  const auto schema = arrow::schema(
+      {id("a", arrow::int32(), 1),
+       id("s", arrow::struct_({id("x", arrow::int64(), 3), id("y", arrow::utf8(), 4)}), 2),
+       id("m",
+          std::make_shared<arrow::MapType>(
+              WithFieldId(arrow::field("key", arrow::utf8(), false), 6),
+              id("value", arrow::struct_({id("p", arrow::int32(), 8), id("q", arrow::utf8(), 9)}),
+                 7)),
+          5)});
+  const auto batch = arrow::RecordBatch::FromStructArray(
+                         arrow::json::ArrayFromJSONString(arrow::struct_(schema->fields()),
+                                                          R"([{"a": 1, "s": {"x": 5, "y": "u"},
+                                                "m": [["k", {"p": 1, "q": "z"}]]},
+                                               {"a": null, "s": null, "m": null}])")
+                             .ValueOrDie())
+                         .ValueOrDie();
+  WriteOrc({batch}, {.attributes = {.id = "x.id"}});
+  ScanSpec spec;
+  spec.wanted = arrow::schema({id("map",
+                                  std::make_shared<arrow::MapType>(
+                                      WithFieldId(arrow::field("key", arrow::utf8(), false), 6),
+                                      id("value", arrow::struct_({id("q2", arrow::utf8(), 9)}), 7)),
+                                  5),
+                               id("rec", arrow::struct_({id("y2", arrow::utf8(), 4)}), 2),
+                               id("long", arrow::int64(), 1), id("none", arrow::utf8(), 99)});
+  const auto wanted =
+      arrow::RecordBatch::FromStructArray(
+          arrow::json::ArrayFromJSONString(arrow::struct_(spec.wanted->fields()),
+                                           R"([{"map": [["k", {"q2": "z"}]], "rec": {"y2": "u"},
+                                                "long": 1, "none": null},
+                                               {"map": null, "rec": null, "long": null,
+                                                "none": null}])")
+              .ValueOrDie())
+          .ValueOrDie();
+  ExpectSameRows(*ReadAll(ctx_, *OpenOrc(spec)), *ToTable({wanted}));
+}
+
+TEST_F(Orc, DeletedRowsAndPositionsWorkOverStripes) {
+  const auto schema = RandomOrcSchema(2);
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  for (int i = 0; i < 6; ++i) batches.push_back(RandomBatch(random_, schema, 300));
+  WriteOrc(batches, {.attributes = {.id = "x.id"}, .stripe_bytes = 4000});
+  Positions deleted;
+  std::vector<int64_t> kept;
+  for (int64_t row = 0; row < 1800; ++row) {
+    if (random_.Next() % 3 == 0) {
+      deleted.Add(static_cast<uint64_t>(row));
+    } else {
+      kept.push_back(row);
+    }
+  }
+  const RowFilter filter(std::move(deleted));
+  ScanSpec spec;
+  spec.wanted = schema;
+  spec.deleted = &filter;
+  spec.position_column = "_pos";
+  const auto got = ReadAll(ctx_, *OpenOrc(spec));
+  const auto& positions =
+      static_cast<const arrow::Int64Array&>(*got->GetColumnByName("_pos")->chunk(0));
+  ASSERT_EQ(positions.length(), static_cast<int64_t>(kept.size()));
+  for (int64_t i = 0; i < positions.length(); ++i) {
+    ASSERT_EQ(positions.Value(i), kept[static_cast<size_t>(i)]);
+  }
+  ExpectSameRows(*got->RemoveColumn(got->num_columns() - 1).ValueOrDie(),
+                 *TakeRows(*ToTable(batches), kept));
+}
+
+// Flipped bits are not in this test: ORC has no checksums, and the library trusts lengths
+// (docs/limits.md).
+TEST_F(Orc, FilesCutShortAreErrorsAndNothingElse) {
+  const auto schema = RandomOrcSchema(3);
+  WriteOrc({RandomBatch(random_, schema, 500)}, {.attributes = {.id = "x.id"}});
+  const std::string bytes = *ReadObject(ctx_, store_, "f");
+  for (int round = 0; round < 200; ++round) {
+    ASSERT_TRUE(
+        WriteObject(ctx_, store_, "d", bytes.substr(0, random_.Next() % bytes.size())).ok());
+    ScanSpec spec;
+    spec.wanted = schema;
+    EXPECT_FALSE(OpenOrcSource(ctx_, Object("d"), "d", spec, {.id = "x.id"}, memory_).ok());
+  }
+}
+
+}  // namespace
+}  // namespace partforge::data
