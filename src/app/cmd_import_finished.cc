@@ -14,7 +14,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   BucketStores stores(input);
-  if (input.options.Has("work-dir")) {
+  if (input.options.IsSet("work-dir")) {
     input.ctx.log.Warn("--work-dir is not used: parts are built and checked in the table's folder",
                        {{"work_dir", input.options.String("work-dir")}});
   }

@@ -61,7 +61,7 @@ def test_mistakes_are_told(folder, server, place):
     rig.refused(1008, 2, "list-jobs", "--config=/nowhere.json")
     rig.refused(1009, 2, "list-jobs", "--config=" + rig.write("c.json", '{"state-ulr": "x"}'))
     rig.refused(1010, 2, "worker", "--once", "--drain", "--job-id=x", *rig.state)
-    rig.refused(1015, 1, "check", "--job-sql=" + rig.write("q.sql", "SELECT 1"), "--dest-schema=" + rig.write("t.sql", "CREATE"),
+    rig.refused(1015, 2, "check", "--job-sql=" + rig.write("q.sql", "SELECT 1"), "--dest-schema=" + rig.write("t.sql", "CREATE"),
                 "--source-schema=" + rig.write("s.sql", "CREATE"), "--work-dir=/proc/nothing")
     rig.refused(1012, 2, "list-jobs", "--state-url=sqlite:/a", "--postgres-url=postgres://b/c")
     rig.refused(1013, 2, "check", "--job-sql=" + rig.write("empty.sql", " \n"), "--dest-schema=/x", "--source-schema=/y")
