@@ -1,6 +1,8 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -289,6 +291,92 @@ TEST(Import, AScratchTableChecksPartsBeforeTheyAreBound) {
   EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
   job.ExpectAllThere();
   EXPECT_EQ(job.rig.Ask("SELECT count() FROM system.tables WHERE database = 'shop2'"), "1");
+}
+
+// chattr +a, which root may take back.
+class AppendOnly {
+ public:
+  explicit AppendOnly(const std::filesystem::path& path) : fd_(open(path.c_str(), O_RDONLY)) {
+    int flags = 0;
+    is_set_ = ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0;
+    flags |= FS_APPEND_FL;
+    is_set_ = is_set_ && ioctl(fd_, FS_IOC_SETFLAGS, &flags) == 0;
+  }
+  ~AppendOnly() {
+    int flags = 0;
+    if (ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0) {
+      flags &= ~FS_APPEND_FL;
+      EXPECT_TRUE(!is_set_ || ioctl(fd_, FS_IOC_SETFLAGS, &flags) == 0);
+    }
+    close(fd_);
+  }
+  bool is_set() const { return is_set_; }
+
+ private:
+  const int fd_;
+  bool is_set_ = false;
+};
+
+// The directory may not be written, or its files not be given away, or nothing be renamed in it.
+class Unprivileged {
+ public:
+  explicit Unprivileged(uid_t uid) { EXPECT_EQ(seteuid(uid), 0); }
+  ~Unprivileged() { EXPECT_EQ(seteuid(0), 0); }
+};
+
+// check: PF-53
+TEST(Import, ADetachedFolderThatCannotBeUsedIsRefusedBeforeAnyDecision) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root: it takes the part of other users";
+  constexpr uid_t kNobody = 65'534;
+  Finished job(1);
+  const std::filesystem::path detached = job.Detached();
+  const auto expect_refused = [&](const Result<ImportSummary>& refused, std::string_view owner) {
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), Code::kRefused) << refused.status().ToString();
+    EXPECT_EQ(refused.status().explanation().pf_number, 2124);
+    EXPECT_EQ(refused.status().explanation().where, detached.string());
+    EXPECT_THAT(refused.status().explanation().what_to_do, HasSubstr(owner));
+    EXPECT_EQ(job.rig.faults().hits("publish.decided"), 0);
+    EXPECT_EQ(job.rig.Count(TaskState::kFinished), 1);
+    EXPECT_EQ(job.DetachedNames(), std::set<std::string>());
+  };
+  // Everything else stays open to the other user.
+  std::vector<std::filesystem::path> opened;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(job.rig.dir().path()))
+    opened.push_back(entry.path());
+  opened.push_back(job.rig.dir().path());
+  for (const auto& path : opened) std::filesystem::permissions(path, std::filesystem::perms::all);
+  {
+    SCOPED_TRACE("not writable");
+    std::filesystem::permissions(detached, static_cast<std::filesystem::perms>(0755));
+    Result<ImportSummary> refused = Status(Code::kInternal, "not run");
+    {
+      const Unprivileged nobody(kNobody);
+      refused = job.rig.Import();
+    }
+    expect_refused(refused, "0:0");
+  }
+  {
+    SCOPED_TRACE("owner cannot be set");
+    std::filesystem::permissions(detached, std::filesystem::perms::all);
+    Result<ImportSummary> refused = Status(Code::kInternal, "not run");
+    {
+      const Unprivileged nobody(kNobody);
+      refused = job.rig.Import();
+    }
+    expect_refused(refused, "0:0");
+  }
+  {
+    SCOPED_TRACE("nothing can be renamed");
+    // An append-only folder takes new files and neither renames nor removes any.
+    const AppendOnly fixed(detached);
+    if (!fixed.is_set()) {
+      GTEST_SKIP() << "this file system knows no append-only folders";
+    }
+    const auto refused = job.rig.Import();
+    EXPECT_EQ(refused.status().explanation().pf_number, 2124) << refused.status().ToString();
+    EXPECT_EQ(job.rig.faults().hits("publish.decided"), 0);
+  }
 }
 
 }  // namespace
