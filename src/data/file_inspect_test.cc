@@ -5,7 +5,7 @@
 #include "data/avro_sink.h"
 #include "data/file_concat.h"
 #include "data/orc_sink.h"
-#include "data/parquet_fixture.h"
+#include "data/parquet_rig.h"
 #include "data/puffin.h"
 
 namespace partforge::data {

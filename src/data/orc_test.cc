@@ -2,7 +2,7 @@
 
 #include "data/orc_sink.h"
 #include "data/orc_source.h"
-#include "data/parquet_fixture.h"
+#include "data/parquet_rig.h"
 
 namespace partforge::data {
 namespace {
@@ -160,7 +160,8 @@ TEST_F(Orc, FilesCutShortAreErrorsAndNothingElse) {
   WriteOrc({RandomBatch(random_, schema, 500)}, {.attributes = {.id = "x.id"}});
   const std::string bytes = *ReadObject(ctx_, store_, "f");
   for (int round = 0; round < 200; ++round) {
-    ASSERT_TRUE(WriteObject(ctx_, store_, "d", bytes.substr(0, random_.Next() % bytes.size())).ok());
+    ASSERT_TRUE(
+        WriteObject(ctx_, store_, "d", bytes.substr(0, random_.Next() % bytes.size())).ok());
     ScanSpec spec;
     spec.wanted = schema;
     EXPECT_FALSE(OpenOrcSource(ctx_, Object("d"), "d", spec, {.id = "x.id"}, memory_).ok());

@@ -149,7 +149,8 @@ class Planner {
       rows += other->live_rows;
       bytes += other->bytes;
     }
-    if (!run_.empty() && (rows > rows_max_ || bytes > target_.copy.row_group_bytes)) EndRun();
+    const int64_t bytes_max = std::min(target_.copy.row_group_bytes, target_.run_bytes_max);
+    if (!run_.empty() && (rows > rows_max_ || bytes > bytes_max)) EndRun();
     run_.push_back(&group);
   }
 
