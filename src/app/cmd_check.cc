@@ -15,8 +15,12 @@ Status Run(const CommandInput& input) {
   clickhouse::JobSqlRequest request;
   PF_ASSIGN(request.destination_schema, ReadTextFlag(input, "dest-schema"));
   PF_ASSIGN(request.insert_select, ReadTextFlag(input, "job-sql"));
-  request.allows_other_tables = input.options.Bool("allow-other-tables");
   request.allows_external_reads = input.options.Bool("allow-external-reads");
+  const bool names_table = input.options.IsSet("database") || input.options.IsSet("table");
+  if (!input.options.String("source-schema").empty() && names_table) {
+    return Status(Code::kInvalidArgument, "the source comes from a file or from the server")
+        .Explain(1010, "--source-schema and --database, --table", "keep one of the two ways");
+  }
   if (!input.options.String("source-schema").empty()) {
     PF_ASSIGN(request.source_schema, ReadTextFlag(input, "source-schema"));
   } else {
@@ -79,10 +83,6 @@ Command CheckCommand() {
                    .help = "file with the CREATE TABLE of the source (default: ask the server)"},
                   {.name = "database", .help = "database of the source table"},
                   {.name = "table", .help = "source table"},
-                  {.name = "allow-other-tables",
-                   .type = OptionType::kBool,
-                   .default_text = "false",
-                   .help = "the SELECT may read other tables of the local engine"},
                   {.name = "allow-external-reads",
                    .type = OptionType::kBool,
                    .default_text = "false",

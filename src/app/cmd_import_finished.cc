@@ -14,6 +14,10 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   BucketStores stores(input);
+  if (input.options.IsSet("work-dir")) {
+    input.ctx.log.Warn("--work-dir is not used: parts are built and checked in the table's folder",
+                       {{"work_dir", input.options.String("work-dir")}});
+  }
   const std::string job = input.options.String("job-id");
   return ImportAndShow(input, *state, *server, stores, job,
                        {input.options.String("database"), input.options.String("table")},
@@ -43,7 +47,8 @@ Command ImportFinishedCommand() {
             StateOptions(),
             StoreOptions(),
             {{.name = "work-dir",
-              .help = "scratch of --verify-import=check-table (default: beside the parts)",
+              .help = "accepted for older scripts, not used: parts are built and checked in the "
+                      "table's own folder",
               .group = "Where"}}}),
        .related = {"worker", "job-status", "verify"}},
       Run};

@@ -78,6 +78,21 @@ Shape ThreeMillion(const std::filesystem::path& data) {
   return shape;
 }
 
+// What the demo's processes take from our environment.
+std::vector<std::string> InheritedNames() {
+  return {"PATH",
+          "HOME",
+          "TMPDIR",
+          "LANG",
+          "LC_*",
+          "LD_LIBRARY_PATH",
+          "ASAN_OPTIONS",
+          "UBSAN_OPTIONS",
+          "TSAN_OPTIONS",
+          "LSAN_OPTIONS",
+          "PARTFORGE_DEPS_PREFIX"};
+}
+
 class Demo {
  public:
   Demo(const DemoRequest& request)
@@ -124,6 +139,8 @@ class Demo {
     options.argv = {
         SelfPath().string(), "engine", "--path=" + (request_.folder / "server").string(),
         "--engine-library=" + request_.library.library.string(), "--allow-external-reads"};
+    options.inherits_environment = false;
+    options.inherited_names = InheritedNames();
     options.environment["TZ"] = "UTC";
     options.stderr_path = request_.folder / "server.log";
     options.captures_stdout = true;
@@ -181,7 +198,13 @@ class Demo {
     options.argv.insert(options.argv.end(), words.begin(), words.end());
     for (const auto& group : more)
       options.argv.insert(options.argv.end(), group.begin(), group.end());
+    // The settings of this machine's real work are none of the demo's.
+    const std::filesystem::path settings = request_.folder / "settings.json";
+    PF_TRY(WriteFileDurably(settings, "{}\n"));
+    options.inherits_environment = false;
+    options.inherited_names = InheritedNames();
     options.environment = std::move(environment);
+    options.environment["PARTFORGE_CONFIG"] = settings.string();
     options.stderr_path = request_.folder / "commands.log";
     options.captures_stdout = true;
     PF_ASSIGN(const std::unique_ptr<ChildProcess> child, ChildProcess::Start(options));

@@ -19,6 +19,22 @@ std::string Variable(const std::map<std::string, std::string>& environment,
 
 }  // namespace
 
+std::string EngineHelp() {
+  return R"(The embedded engine as a server: started by workers, stands in for `clickhouse server`.
+
+usage: partforge engine --path=DIR [flags]
+
+  --path=DIR                data folder of this engine (required)
+  --host=TEXT --port=N      address to answer at (default 127.0.0.1 and a free port, printed as JSON)
+  --threads=N               threads of the HTTP server
+  --engine-library=FILE     libchdb.so (default: beside the program)
+  --config-file=FILE        a server's configuration, for its ports and settings
+  --allow-external-reads    table functions that read files and other servers
+  --pid-file --log-file --errorlog-file --log-level
+  -- --KEY=VALUE …          keys of the server's configuration
+)";
+}
+
 Status RunEngineCommand(const std::vector<std::string>& arguments,
                         const std::map<std::string, std::string>& environment) {
   PF_ASSIGN(EngineServerOptions options, ParseEngineArguments(arguments));

@@ -8,6 +8,9 @@
 
 namespace partforge::app {
 
+// What `partforge engine --help` prints.
+std::string EngineHelp();
+
 // `partforge engine …`, and the program started under the name of a ClickHouse server: serves the
 // embedded engine until SIGTERM. Takes its own arguments (engine room, engine_arguments.h).
 Status RunEngineCommand(const std::vector<std::string>& arguments,

@@ -71,6 +71,11 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
 
 Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options) {
   const std::string output = options.String("output");
+  if (options.Bool("json") && output != "json" &&
+      options.values().find("output")->second.origin == "flag") {
+    return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
+        .Explain(1010, "--json and --output", "keep one of them");
+  }
   style.is_json = options.Bool("json") || output == "json";
   style.is_ndjson = output == "ndjson";
   style.is_quiet = options.Bool("quiet");
@@ -285,6 +290,10 @@ int Main(int argc, char** argv) {
       std::filesystem::path(argv[0]).filename().string().find("clickhouse") != std::string::npos;
   if (is_stand_in || (!words.empty() && words[0] == "engine")) {
     if (!is_stand_in) words.erase(words.begin());
+    if (std::find(words.begin(), words.end(), "--help") != words.end()) {
+      Output(style).Raw(EngineHelp());
+      return 0;
+    }
     const Status status = RunEngineCommand(words, environment);
     return status.ok() ? 0 : Fail(status, style);
   }

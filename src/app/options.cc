@@ -526,7 +526,7 @@ class OptionResolver {
     static const std::set<std::string_view> kOthers = {
         "PARTFORGE_FAULT",      "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
         "PARTFORGE_ENGINE_KEY", "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",
-        "PARTFORGE_BINARY_DIR", "PARTFORGE_CRASH_SHARE"};
+        "PARTFORGE_BINARY_DIR", "PARTFORGE_CRASH_SHARE", "PARTFORGE_BINARY"};
     if (kOthers.contains(variable) || variable.starts_with("PARTFORGE_TEST_")) return true;
     for (const CommandSpec& command : all_commands_) {
       for (const OptionSpec& option : command.options) {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/wire.h"
+#include "base/files.h"
 #include "base/units.h"
 
 namespace partforge::app {
@@ -38,10 +40,6 @@ std::vector<OptionSpec> UploadOptions() {
       {.name = "chunk-unsafe",
        .default_text = "refuse",
        .help = "SQL that is right for whole parts only: refuse, or single = run each part whole"},
-      {.name = "allow-other-tables",
-       .type = OptionType::kBool,
-       .default_text = "false",
-       .help = "the SELECT may read other tables of the local engine"},
       {.name = "allow-external-reads",
        .type = OptionType::kBool,
        .default_text = "false",
@@ -74,10 +72,38 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
         .Explain(1005, "--chunk-unsafe", "give one of the two");
   }
   request.allows_whole_parts_only = chunk_unsafe == "single";
-  request.allows_other_tables = input.options.Bool("allow-other-tables");
   request.allows_external_reads = input.options.Bool("allow-external-reads");
   return request;
 }
+
+namespace {
+
+// A part with deleted rows names the mask among its columns.
+bool HasDeleteMask(const clickhouse::FrozenPart& part) {
+  constexpr int64_t kBytesMax = 1 << 24;
+  const Result<std::string> columns = ReadFile(part.directory / "columns.txt", kBytesMax);
+  return columns.ok() && columns->find("\n`_row_exists` ") != std::string::npos;
+}
+
+// What is handled, and yet good to know before the work begins.
+std::vector<std::string> NotesOn(const clickhouse::UploadPlan& plan) {
+  std::vector<std::string> notes;
+  const bool has_projection = std::any_of(
+      plan.removals.begin(), plan.removals.end(),
+      [](std::string_view removal) { return removal.starts_with("source: PROJECTION"); });
+  if (has_projection)
+    notes.emplace_back(
+        "PF2109 the source has projections: they are not read; those of the destination are made");
+  const auto masked =
+      std::count_if(plan.parts.begin(), plan.parts.end(),
+                    [](const clickhouse::PlannedPart& part) { return HasDeleteMask(part.frozen); });
+  if (masked > 0)
+    notes.push_back(fmt::format(
+        "PF2110 {} parts carry a mask of deleted rows: those rows are not rewritten", masked));
+  return notes;
+}
+
+}  // namespace
 
 void ShowUploadPlan(const CommandInput& input, std::string_view command,
                     const clickhouse::UploadPlan& plan) {
@@ -108,6 +134,8 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
                      : fmt::format("chunks  not allowed: {}", plan.job.chunk_refusal));
   for (const std::string& removal : plan.removals)
     input.out.Line(fmt::format("local   without {}", removal));
+  const std::vector<std::string> notes = NotesOn(plan);
+  for (const std::string& note : notes) input.out.Line(fmt::format("note    {}", note));
   for (const std::string& warning : plan.job.warnings)
     input.out.Line(fmt::format("warning {}", warning));
   for (const auto& part : plan.skipped)
@@ -128,6 +156,7 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
               {"chunk_refusal", plan.job.chunk_refusal},
               {"removals", plan.removals},
               {"warnings", plan.job.warnings},
+              {"notes", notes},
               {"dry_run", true}});
 }
 

@@ -55,8 +55,9 @@ Result<std::unique_ptr<EnvironmentFaults>> EnvironmentFaults::Parse(std::string_
     }
     if (!good) {
       return Status(
-          Code::kInvalidArgument,
-          fmt::format("PARTFORGE_FAULT wants point:hit:kill|error|stop|delay=ms: {}", item));
+                 Code::kInvalidArgument,
+                 fmt::format("PARTFORGE_FAULT wants point:hit:kill|error|stop|delay=ms: {}", item))
+          .Explain(1005, "PARTFORGE_FAULT", "unset it: it is for tests");
     }
     rules.push_back(std::move(rule));
   }

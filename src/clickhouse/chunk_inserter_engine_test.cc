@@ -109,7 +109,7 @@ TEST_F(ChunkInserterTest, ChunksGiveWhatOneInsertGives) {
             "1");
 }
 
-// check: row 14 of clickhouse-parts §15
+// clickhouse-parts §15 row 14.
 TEST_F(ChunkInserterTest, AnInsertThatDoesNothingLosesItsEngine) {
   Open(kSource, kDestination, kFill);
   silence_ms_max_ = 1'500;
@@ -118,7 +118,7 @@ TEST_F(ChunkInserterTest, AnInsertThatDoesNothingLosesItsEngine) {
       "INSERT INTO shop2.orders_v2 SELECT day, id, toString(amount) FROM orders WHERE sleep(3) = 0 "
       "SETTINGS function_sleep_max_microseconds_per_block = 600000000, max_block_size = 65505",
       ChunkedPlan(1));
-  if (outcome.ok()) GTEST_SKIP() << "the engine slept too short";
+  ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.status().explanation().pf_number, 2139) << outcome.status().ToString();
   EXPECT_GE(slots_.starts(), starts + 2);
 }

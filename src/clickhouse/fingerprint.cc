@@ -216,6 +216,14 @@ Result<Fingerprint> Compute(const Context& ctx, Engine& engine, std::string_view
   }
   Fingerprint fingerprint;
   fingerprint.shape = std::move(shape).value();
+  // From the statement itself: the local form has settings put in.
+  PF_ASSIGN(const CreateTable written, ParseCreateTable(sql));
+  for (const EngineSetting& setting : written.settings) {
+    if (setting.name == "allow_nullable_key")
+      fingerprint.shape.allows_nullable_key = setting.value == "1" || setting.value == "true";
+    if (setting.name == "index_granularity_bytes")
+      fingerprint.shape.has_adaptive_granularity = setting.value != "0";
+  }
   fingerprint.canonical_json = FormatShape(fingerprint.shape);
   fingerprint.id = "sha256:" + Sha256Hex(fingerprint.canonical_json);
   return fingerprint;

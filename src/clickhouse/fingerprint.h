@@ -24,6 +24,10 @@ struct SchemaShape {
   std::vector<std::string> engine_args;
   std::vector<std::string> partition_by, order_by, primary_key;
   std::string sample_by;
+  // Settings that decide how a part's index is written: as the statement says them, since what the
+  // server's configuration says is not shown.
+  bool allows_nullable_key = false;      // allow_nullable_key
+  bool has_adaptive_granularity = true;  // index_granularity_bytes is not 0
   bool operator==(const SchemaShape&) const = default;
 };
 

@@ -1,8 +1,6 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,7 +10,7 @@
 #include <thread>
 
 #include "base/files.h"
-#include "clickhouse/job_rig.h"
+#include "clickhouse/finished_job.h"
 #include "clickhouse/piece_evidence.h"
 
 // Imports of finished artifacts into a real engine.
@@ -21,97 +19,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const char kSource[] =
-    "CREATE TABLE shop.orders (id UInt64, amount UInt32, event_date Date) ENGINE = MergeTree "
-    "ORDER BY id";
-const char kDestination[] =
-    "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = MergeTree "
-    "PARTITION BY toYYYYMM(event_date) ORDER BY (event_date, id)";
-const char kInsert[] =
-    "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(amount) FROM shop.orders";
-const char kOracle[] = "(SELECT event_date, id, toString(amount) FROM shop.orders)";
-
-// Artifacts of `parts` source parts, each with a piece in two partitions; 100 rows a part.
-class Finished {
- public:
-  explicit Finished(int64_t parts) {
-    rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, kDestination,
-             "SYSTEM STOP MERGES shop.orders", "SYSTEM STOP MERGES shop2.orders_v2"});
-    for (int64_t part = 0; part < parts; ++part) {
-      rig.Run(
-          {fmt::format("INSERT INTO shop.orders SELECT number + {}, number, "
-                       "toDate('2024-01-15') + number % 30 FROM numbers(100)",
-                       part * 1000)});
-    }
-    Rewrite();
-  }
-
-  void Rewrite() {
-    UploadFreezeRequest request = rig.UploadRequest(kDestination, kInsert);
-    request.freezes = {rig.job_id};
-    const auto uploaded = rig.Upload(request);
-    ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
-    rig.Work(rig.Settings());
-    ASSERT_EQ(rig.Count(TaskState::kFinished), uploaded->parts);
-  }
-
-  // The same source parts again, under another job, into an emptied table.
-  void NextJob(int64_t number) {
-    rig.faults().Clear();
-    rig.job_id = fmt::format("job-{}", number);
-    rig.Run({"TRUNCATE TABLE shop2.orders_v2"});
-    Rewrite();
-  }
-
-  // As another process would run it, after the first one's leases have run out.
-  Result<ImportSummary> ImportLater() {
-    rig.faults().Clear();
-    rig.ShiftStoreClockMs(60'000);
-    ImportRequest request = rig.MakeImport();
-    request.owner = fmt::format("later-{}", ++imports_);
-    return RunImport(rig.ctx(), rig.state(), rig.server(), request);
-  }
-
-  void ExpectAllThere() {
-    EXPECT_EQ(rig.Sum("shop2.orders_v2"), rig.Sum(kOracle));
-    EXPECT_EQ(DetachedNames(), std::set<std::string>());
-  }
-
-  std::filesystem::path Detached() {
-    const auto target = ReadImportTarget(rig.ctx(), rig.server(), rig.destination);
-    EXPECT_TRUE(target.ok()) << target.status().ToString();
-    return target->detached();
-  }
-  std::set<std::string> DetachedNames() {
-    std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(Detached()))
-      names.insert(entry.path().filename());
-    return names;
-  }
-  // The only name in detached/ that starts so.
-  std::filesystem::path Only(const std::string& prefix) {
-    std::filesystem::path found;
-    for (const std::string& name : DetachedNames()) {
-      if (!name.starts_with(prefix)) continue;
-      EXPECT_TRUE(found.empty()) << name;
-      found = Detached() / name;
-    }
-    EXPECT_FALSE(found.empty()) << prefix;
-    return found;
-  }
-  std::vector<Piece> Pieces() {
-    const auto view = rig.state().View(rig.ctx(), rig.job_id);
-    EXPECT_TRUE(view.ok() && !view->live_commits.empty());
-    const auto pieces = rig.state().Pieces(rig.ctx(), view->live_commits.at(0).id);
-    EXPECT_TRUE(pieces.ok());
-    return *pieces;
-  }
-
-  JobRig rig;
-
- private:
-  int64_t imports_ = 0;
-};
+// What the command would end with.
+Status OutcomeOf(const Result<ImportSummary>& imported) {
+  return imported.ok() ? StatusOf(*imported) : imported.status();
+}
 
 void FlipByte(const std::filesystem::path& path, int64_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -181,7 +92,7 @@ TEST(Import, PartsWrittenUnderAnotherTtlAreRefused) {
 }
 
 TEST(Import, AFailureAtAnyStepIsMadeGoodByTheNextRun) {
-  Finished job(1);
+  Finished job(2);
   std::set<std::string> points;
   int64_t number = 1;
   for (const char* prefix : {"clickhouse.", "publish."}) {
@@ -204,9 +115,11 @@ TEST(Import, AFailureAtAnyStepIsMadeGoodByTheNextRun) {
       ASSERT_TRUE(later.ok()) << later.status().ToString();
       ASSERT_TRUE(StatusOf(*later).ok()) << StatusOf(*later).ToString();
       job.ExpectAllThere();
-      EXPECT_EQ(job.rig.Count(TaskState::kImported), 1);
-      points.insert(faults.fired_point());
+      EXPECT_EQ(job.rig.Count(TaskState::kImported), 2);
+      const bool is_new = points.insert(faults.fired_point()).second;
       job.NextJob(++number);
+      // The second artifact passes the same points.
+      if (!is_new && nth > 20) nth += 7;
     }
   }
   for (const char* point :
@@ -224,7 +137,7 @@ TEST(Import, AnAttachThatTheServerCompletedIsNotSentAgain) {
   job.rig.faults().Set("clickhouse.attach_sent", [](int64_t hit) {
     return hit == 2 ? Status(Code::kInternal, "died") : Status();
   });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.orders_v2"), "100");
   const auto later = job.ImportLater();
   ASSERT_TRUE(later.ok()) << later.status().ToString();
@@ -238,7 +151,7 @@ TEST(Import, AnInterruptedAttachIsRenamedBackAndAttachedOnce) {
   Finished job(1);
   job.rig.faults().Set("clickhouse.piece_placed",
                        [](int64_t) { return Status(Code::kInternal, "died"); });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   const std::filesystem::path placed = job.Only("2024");
   std::filesystem::rename(placed,
                           placed.parent_path() / ("attaching_" + placed.filename().string()));
@@ -253,13 +166,11 @@ TEST(Import, APieceThatMergesSwallowedCountsAsAttached) {
   Finished job(1);
   job.rig.faults().Set("clickhouse.attach_sent",
                        [](int64_t) { return Status(Code::kInternal, "died"); });
-  EXPECT_FALSE(job.rig.Import().ok());
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
   // Merged away before anybody looked: neither the name nor the inode is anywhere.
-  job.rig.Run(
-      {"ALTER TABLE shop2.orders_v2 MODIFY SETTING old_parts_lifetime = 1, "
-       "cleanup_delay_period = 1, cleanup_delay_period_random_add = 0",
-       "SYSTEM START MERGES shop2.orders_v2", "OPTIMIZE TABLE shop2.orders_v2 FINAL",
-       "OPTIMIZE TABLE shop2.orders_v2 FINAL"});
+  job.rig.Run({"SYSTEM START MERGES shop2.orders_v2", "OPTIMIZE TABLE shop2.orders_v2 FINAL",
+               "OPTIMIZE TABLE shop2.orders_v2 FINAL"});
+  job.rig.Run({"ALTER TABLE shop2.orders_v2 MODIFY SETTING old_parts_lifetime = 0"});
   for (int i = 0;
        i < 100 && job.rig.Ask("SELECT count() FROM system.parts WHERE database = 'shop2'") != "1";
        ++i)
@@ -276,13 +187,13 @@ TEST(Import, ABoundDirectoryThatVanishedIsInDoubt) {
     SCOPED_TRACE(is_table_new);
     Finished job(1);
     job.rig.faults().Set("publish.bound", [](int64_t) { return Status(Code::kInternal, "died"); });
-    EXPECT_FALSE(job.rig.Import().ok());
+    EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
     if (is_table_new) {
       job.rig.Run({"DROP TABLE shop2.orders_v2 SYNC", kDestination});
     } else {
       std::filesystem::remove_all(job.Only("pftmp_202401"));
     }
-    for (int run = 0; run < (is_table_new ? 2 : 1); ++run) {
+    for (int run = 0; run < 2; ++run) {
       const auto later = job.ImportLater();
       ASSERT_TRUE(later.ok()) << later.status().ToString();
       EXPECT_EQ(later->in_doubt.size(), 1u);
@@ -376,92 +287,6 @@ TEST(Import, AScratchTableChecksPartsBeforeTheyAreBound) {
   EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
   job.ExpectAllThere();
   EXPECT_EQ(job.rig.Ask("SELECT count() FROM system.tables WHERE database = 'shop2'"), "1");
-}
-
-// chattr +a, which root may take back.
-class AppendOnly {
- public:
-  explicit AppendOnly(const std::filesystem::path& path) : fd_(open(path.c_str(), O_RDONLY)) {
-    int flags = 0;
-    is_set_ = ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0;
-    flags |= FS_APPEND_FL;
-    is_set_ = is_set_ && ioctl(fd_, FS_IOC_SETFLAGS, &flags) == 0;
-  }
-  ~AppendOnly() {
-    int flags = 0;
-    if (ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0) {
-      flags &= ~FS_APPEND_FL;
-      EXPECT_TRUE(!is_set_ || ioctl(fd_, FS_IOC_SETFLAGS, &flags) == 0);
-    }
-    close(fd_);
-  }
-  bool is_set() const { return is_set_; }
-
- private:
-  const int fd_;
-  bool is_set_ = false;
-};
-
-// The directory may not be written, or its files not be given away, or nothing be renamed in it.
-class Unprivileged {
- public:
-  explicit Unprivileged(uid_t uid) { EXPECT_EQ(seteuid(uid), 0); }
-  ~Unprivileged() { EXPECT_EQ(seteuid(0), 0); }
-};
-
-// check: PF-53
-TEST(Import, ADetachedFolderThatCannotBeUsedIsRefusedBeforeAnyDecision) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root: it takes the part of other users";
-  constexpr uid_t kNobody = 65'534;
-  Finished job(1);
-  const std::filesystem::path detached = job.Detached();
-  const auto expect_refused = [&](const Result<ImportSummary>& refused, std::string_view owner) {
-    ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.status().code(), Code::kRefused) << refused.status().ToString();
-    EXPECT_EQ(refused.status().explanation().pf_number, 2124);
-    EXPECT_EQ(refused.status().explanation().where, detached.string());
-    EXPECT_THAT(refused.status().explanation().what_to_do, HasSubstr(owner));
-    EXPECT_EQ(job.rig.faults().hits("publish.decided"), 0);
-    EXPECT_EQ(job.rig.Count(TaskState::kFinished), 1);
-    EXPECT_EQ(job.DetachedNames(), std::set<std::string>());
-  };
-  // Everything else stays open to the other user.
-  std::vector<std::filesystem::path> opened;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(job.rig.dir().path()))
-    opened.push_back(entry.path());
-  opened.push_back(job.rig.dir().path());
-  for (const auto& path : opened) std::filesystem::permissions(path, std::filesystem::perms::all);
-  {
-    SCOPED_TRACE("not writable");
-    std::filesystem::permissions(detached, static_cast<std::filesystem::perms>(0755));
-    Result<ImportSummary> refused = Status(Code::kInternal, "not run");
-    {
-      const Unprivileged nobody(kNobody);
-      refused = job.rig.Import();
-    }
-    expect_refused(refused, "0:0");
-  }
-  {
-    SCOPED_TRACE("owner cannot be set");
-    std::filesystem::permissions(detached, std::filesystem::perms::all);
-    Result<ImportSummary> refused = Status(Code::kInternal, "not run");
-    {
-      const Unprivileged nobody(kNobody);
-      refused = job.rig.Import();
-    }
-    expect_refused(refused, "0:0");
-  }
-  {
-    SCOPED_TRACE("nothing can be renamed");
-    // An append-only folder takes new files and neither renames nor removes any.
-    const AppendOnly fixed(detached);
-    if (!fixed.is_set()) {
-      GTEST_SKIP() << "this file system knows no append-only folders";
-    }
-    const auto refused = job.rig.Import();
-    EXPECT_EQ(refused.status().explanation().pf_number, 2124) << refused.status().ToString();
-    EXPECT_EQ(job.rig.faults().hits("publish.decided"), 0);
-  }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::string_view kTokenProtocol = "TOKEN";
 constexpr std::string_view kSerialKind = "dir";
+constexpr uint64_t kFirstEpoch = 1;  // of the first fence of a commit
 constexpr std::string_view kCheckSuffix = "__partforge_check_";
 constexpr std::string_view kNoUuid = "00000000-0000-0000-0000-000000000000";
 constexpr int64_t kReceiptBytesMax = int64_t{1} << 26;
@@ -91,7 +92,7 @@ Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
   };
   const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid");
   if (placed_by.empty() || table_uuid.empty()) {
-    return Status(Code::kCorruption, "not a receipt of an import: " + intent.receipt_key)
+    return Status(Code::kRefused, "not a receipt of an import: " + intent.receipt_key)
         .Explain(2133, intent.receipt_key,
                  "look whether the artifact's rows are in the table; remove the object if they are "
                  "not");
@@ -190,12 +191,14 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
 // One intent for all directories of a serial, before the first is made: Clean finds them by it.
 Status PartCommitter::AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                                      CommitScope& scope) {
-  PF_TRY(scope.Intend(ctx, Thing{.id = 0,
-                                 .kind = std::string(kSerialKind),
-                                 .name = fmt::format("{}/{}", fenced.id, serial),
-                                 .uuid = target_.table_uuid,
-                                 .state = "INTENT",
-                                 .shard = 0}));
+  PF_ASSIGN(Thing thing, scope.Intend(ctx, Thing{.id = 0,
+                                                 .kind = std::string(kSerialKind),
+                                                 .name = fmt::format("{}/{}", fenced.id, serial),
+                                                 .uuid = target_.table_uuid,
+                                                 .state = "INTENT",
+                                                 .shard = 0}));
+  const std::lock_guard hold(announced_mutex_);
+  announced_[fenced.id].push_back(std::move(thing));
   return {};
 }
 
@@ -276,10 +279,20 @@ Status PartCommitter::CheckStagedTable(const Context& ctx, uint64_t serial,
   return status;
 }
 
+// What this commit has announced, and possibly things of others. The list of the store is as long
+// as the job, so it is asked only about commits that another holder of the fence has begun.
+Result<std::vector<Thing>> PartCommitter::ThingsOf(const Context& ctx, const Commit& fenced,
+                                                   CommitScope& scope) {
+  if (fenced.epoch != kFirstEpoch) return scope.Things(ctx);
+  const std::lock_guard hold(announced_mutex_);
+  const auto found = announced_.find(fenced.id);
+  return found == announced_.end() ? std::vector<Thing>() : found->second;
+}
+
 // Removes what was staged under any serial of this commit. Nothing of it is bound any more: the
 // commit is PUBLISHED or ABORTED.
 Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
-  PF_ASSIGN(const std::vector<Thing> things, scope.Things(ctx));  // of all commits of the job
+  PF_ASSIGN(const std::vector<Thing> things, ThingsOf(ctx, fenced, scope));
   const std::string prefix = fenced.id + "/";
   std::vector<Thing> mine;
   std::set<uint64_t> serials;
@@ -320,6 +333,8 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     gone.state = "GONE";
     PF_TRY(scope.SetThing(ctx, thing, gone));
   }
+  const std::lock_guard hold(announced_mutex_);
+  announced_.erase(fenced.id);
   return {};
 }
 

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/context.h"
 #include "clickhouse/artifact.h"
@@ -57,6 +59,7 @@ class PartCommitter final : public Committer {
   Status CheckNoReceipt(const Context& ctx, const CommitId& commit, const Intent& intent) const;
   Status AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                         CommitScope& scope);
+  Result<std::vector<Thing>> ThingsOf(const Context& ctx, const Commit& fenced, CommitScope& scope);
   Status StagePiece(const Context& ctx, const Intent& intent, const ArtifactPart& part,
                     Piece& piece);
   TableName CheckTableOf(uint64_t serial) const;
@@ -80,7 +83,9 @@ class PartCommitter final : public Committer {
   Engine& engine_;
   const ImportTarget target_;
   const ImportSettings settings_;
-  std::mutex check_mutex_;  // one CHECK TABLE at a time
+  std::mutex announced_mutex_;
+  std::map<CommitId, std::vector<Thing>> announced_;  // guarded by announced_mutex_
+  std::mutex check_mutex_;                            // one CHECK TABLE at a time
   std::mutex
       apply_mutex_;  // one attach at a time; held over the whole piece, since that is its purpose
 };

@@ -1,11 +1,11 @@
 #include "clickhouse/piece_evidence.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
@@ -19,14 +19,10 @@ namespace {
 
 constexpr uint64_t kBlockBase = uint64_t{1} << 62;
 constexpr int kPieceBits = 20;
-constexpr std::string_view kStagedPrefix = "pftmp_", kTrashPrefix = "pftrash_";
+constexpr std::string_view kStagedPrefix = "pftmp_", kTrashPrefix = "pftrash_",
+                           kAttachingPrefix = "attaching_";
 constexpr int kLooksForAbsence = 4;
 constexpr int64_t kLookPauseMs = 1000;
-
-// Names under which the engine puts a directory of detached/ aside (exactly-once §6.1).
-constexpr std::array<std::string_view, 7> kAsidePrefixes = {
-    "ignored_",           "unexpected_", "broken_", "broken-on-start_",
-    "covered-by-broken_", "noquorum_",   "clone_"};
 
 bool IsOurs(const std::filesystem::path& directory, const Piece& piece) {
   const Result<DirectoryIdentity> identity = IdentityOf(directory);
@@ -41,31 +37,64 @@ bool HasOurFiles(const std::filesystem::path& directory, const Piece& piece) {
   return text.ok() && Sha256Hex(*text) == piece.files_hash;
 }
 
-using IsCandidate = bool (*)(std::string_view name);
-bool IsSetAside(std::string_view name) {
-  return std::any_of(kAsidePrefixes.begin(), kAsidePrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-bool IsOfEarlierToken(std::string_view name) {
-  return name.starts_with(kTrashPrefix) || name.starts_with(kStagedPrefix);
-}
-bool IsOfTable(std::string_view name) {
-  return name != "detached";
-}
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
 
-// The first directory of `folder` that is the bound one, among those whose name may be.
+// The name of the entry of `folder` that is the bound directory, wherever it was moved to.
 Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& folder,
-                                                  const Piece& piece, IsCandidate is_candidate) {
+                                                  const Piece& piece) {
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
   if (error) return ErrnoStatus(error.value(), "list " + folder.string());
   for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     if (error) return ErrnoStatus(error.value(), "list " + folder.string());
-    const std::string name = entries->path().filename().string();
-    if (is_candidate(name) && IsOurs(entries->path(), piece) && HasOurFiles(entries->path(), piece))
+    if (IsOurs(entries->path(), piece) && HasOurFiles(entries->path(), piece))
+      return std::optional<std::string>(entries->path().filename().string());
+  }
+  return std::optional<std::string>();
+}
+
+// The same, but only where the folder's own list tells the inode number: one read of the list, no
+// look at each of thousands of parts. File systems may tell other numbers there than stat
+// (overlay), so absence proves nothing.
+Result<std::optional<std::string>> FindByListedInode(const std::filesystem::path& folder,
+                                                     const Piece& piece) {
+  const std::unique_ptr<DIR, CloseDirectory> list(opendir(folder.c_str()));
+  if (list == nullptr) return ErrnoStatus(errno, "list " + folder.string());
+  while (const dirent* const entry = readdir(list.get())) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_ino != piece.ino || name == "." || name == "..") continue;
+    if (IsOurs(folder / name, piece) && HasOurFiles(folder / name, piece))
       return std::optional<std::string>(name);
   }
   return std::optional<std::string>();
+}
+
+// In the table's folder; whether the engine knows it there is for the engine to say.
+Result<PieceSeen> InTable(const Context& ctx, Engine& engine, const ImportTarget& target,
+                          const std::string& name) {
+  PF_ASSIGN(
+      const int64_t listed,
+      QueryInt(
+          ctx, engine,
+          fmt::format(
+              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
+              QuoteString(target.table.database), QuoteString(target.table.table),
+              QuoteString(name)),
+          {}));
+  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, name};
+}
+
+// What a name of detached/ that is none of the piece's present ones means.
+PiecePlace PlaceOfOtherName(std::string_view name) {
+  // Under an earlier token: a retract was turned back and the piece bound anew (clickhouse-parts
+  // §11.6).
+  if (name.starts_with(kStagedPrefix) || name.starts_with(kTrashPrefix)) return PiecePlace::kStaged;
+  if (name.starts_with(kAttachingPrefix)) return PiecePlace::kInterrupted;
+  // ignored_, unexpected_, broken_, clone_ and the like by the engine, or whatever an operator
+  // chose.
+  return PiecePlace::kSetAside;
 }
 
 }  // namespace
@@ -115,7 +144,7 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
   const std::pair<std::string, PiecePlace> names[] = {
       {std::string(kStagedPrefix) + piece.token, PiecePlace::kStaged},
       {piece.token, PiecePlace::kPlaced},
-      {"attaching_" + piece.token, PiecePlace::kInterrupted},
+      {std::string(kAttachingPrefix) + piece.token, PiecePlace::kInterrupted},
       {std::string(kTrashPrefix) + piece.token, PiecePlace::kTrashed}};
   for (const auto& [name, place] : names) {
     const Result<DirectoryIdentity> identity = IdentityOf(detached / name);
@@ -128,26 +157,13 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
                  "somebody put another directory under that name; move it away and run the import "
                  "again");
   }
-  PF_ASSIGN(const std::optional<std::string> aside, FindByIdentity(detached, piece, &IsSetAside));
-  if (aside) return PieceSeen{PiecePlace::kSetAside, *aside};
-  // Under an earlier token: a retract was turned back before or after it trashed this piece, and
-  // the piece is bound anew (clickhouse-parts §11.6).
-  PF_ASSIGN(const std::optional<std::string> earlier,
-            FindByIdentity(detached, piece, &IsOfEarlierToken));
-  if (earlier) return PieceSeen{PiecePlace::kStaged, *earlier};
-  PF_ASSIGN(const std::optional<std::string> inside,
-            FindByIdentity(target.data_path, piece, &IsOfTable));
-  if (!inside) return PieceSeen{};
-  PF_ASSIGN(
-      const int64_t listed,
-      QueryInt(
-          ctx, engine,
-          fmt::format(
-              "SELECT count() FROM system.parts WHERE database = {} AND table = {} AND name = {}",
-              QuoteString(target.table.database), QuoteString(target.table.table),
-              QuoteString(*inside)),
-          {}));
-  return PieceSeen{listed > 0 ? PiecePlace::kAttached : PiecePlace::kUnlisted, *inside};
+  // Attached is how most looks end.
+  PF_ASSIGN(const std::optional<std::string> listed, FindByListedInode(target.data_path, piece));
+  if (listed) return InTable(ctx, engine, target, *listed);
+  PF_ASSIGN(const std::optional<std::string> other, FindByIdentity(detached, piece));
+  if (other) return PieceSeen{PlaceOfOtherName(*other), *other};
+  PF_ASSIGN(const std::optional<std::string> inside, FindByIdentity(target.data_path, piece));
+  return inside ? InTable(ctx, engine, target, *inside) : PieceSeen{};
 }
 
 Result<PieceSeen> LookUntilStable(const Context& ctx, Engine& engine, const ImportTarget& target,

@@ -15,14 +15,14 @@ namespace partforge::clickhouse {
 
 // Where the bound directory of a piece is now (exactly-once §6.1, table of evidence).
 enum class PiecePlace : uint8_t {
-  kStaged,       // detached/pftmp_<token>, or pftmp_ or pftrash_<earlier token> after a rebind
+  kStaged,       // detached/pftmp_<token>, or pftmp_, pftrash_ of an earlier token after a rebind
   kPlaced,       // detached/<token>
   kInterrupted,  // detached/attaching_<token>: an attach was cut off
-  kSetAside,     // detached/<prefix>_…: the engine put our directory aside under another name
-  kTrashed,      // detached/pftrash_<token>: a retract is under way
-  kAttached,     // in the table, listed in system.parts
-  kUnlisted,     // in the table's folder, but not (yet) listed as active
-  kAbsent,       // none of these, in one look
+  kSetAside,  // elsewhere in detached/: the engine put our directory aside (ignored_… and others)
+  kTrashed,   // detached/pftrash_<token>: a retract is under way
+  kAttached,  // in the table, listed in system.parts
+  kUnlisted,  // in the table's folder, but not (yet) listed as active
+  kAbsent,    // none of these, in one look
 };
 std::string_view PlaceName(PiecePlace place);
 

@@ -260,7 +260,9 @@ Status RewriteAttempt::Merge(const Context& ctx) {
             WaitForMerges(ctx, *local, *tables_,
                           MergeWaitRequest{
                               .tuning = tuning_,
-                              .runtime_ms_max = settings_.merge_runtime_ms_max,
+                              .runtime_ms_max = settings_.merge_runtime_ms_max > 0
+                                                    ? settings_.merge_runtime_ms_max
+                                                    : kMergeRuntimeMs,
                               .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
                               .applies_ttl = applies_ttl}));
   produced_ = merged.partitions;

@@ -20,10 +20,12 @@
 
 namespace partforge::clickhouse {
 
+inline constexpr int64_t kMergeRuntimeMs = 300'000;  // default of --merge-max-runtime
+
 // The worker's flags that change how a part is rewritten (clickhouse-parts §8.4).
 struct RewriteSettings {
   std::string compression_codec = "ZSTD(5)";
-  int64_t merge_runtime_ms_max = 300'000;
+  int64_t merge_runtime_ms_max = kMergeRuntimeMs;  // 0 = the default
   int64_t chunk_rows_min = 10'000'000;
   bool is_chunk_rows_explicit = false;
   std::optional<InsertTier> tier;

@@ -104,6 +104,12 @@ TEST_F(SchemaEngine, SpellingDoesNotMatterMeaningDoes) {
   EXPECT_NE(one, IdOf("CREATE TABLE a.b (ts DateTime, x INT) ENGINE=MergeTree ORDER BY (ts, x)"));
   EXPECT_NE(one, IdOf("CREATE TABLE a.b (ts DateTime, x UInt32) ENGINE=MergeTree ORDER BY ts"));
   EXPECT_NE(one, IdOf("CREATE TABLE a.b (ts DateTime, y INT) ENGINE=MergeTree ORDER BY ts"));
+  EXPECT_NE(one, IdOf("CREATE TABLE a.b (ts DateTime, x INT) ENGINE=MergeTree ORDER BY ts SETTINGS "
+                      "index_granularity_bytes = 0"));
+  EXPECT_NE(one, IdOf("CREATE TABLE a.b (ts DateTime, x INT) ENGINE=MergeTree ORDER BY ts SETTINGS "
+                      "allow_nullable_key = 1"));
+  EXPECT_EQ(one, IdOf("CREATE TABLE a.b (ts DateTime, x INT) ENGINE=MergeTree ORDER BY ts SETTINGS "
+                      "index_granularity_bytes = 1048576, allow_nullable_key = 0"));
 }
 
 TEST_F(SchemaEngine, ANestedColumnTheServerKeepsWholeIsAnotherShape) {

@@ -98,14 +98,19 @@ std::string FormatShape(const SchemaShape& shape) {
                               {"default_kind", column.default_kind},
                               {"default_expression", column.default_expression}});
   }
-  return DumpJson(JsonDoc{{"version", kVersion},
-                          {"columns", std::move(columns)},
-                          {"engine", shape.engine},
-                          {"engine_args", shape.engine_args},
-                          {"partition_by", shape.partition_by},
-                          {"order_by", shape.order_by},
-                          {"primary_key", shape.primary_key},
-                          {"sample_by", shape.sample_by}});
+  JsonDoc doc{{"version", kVersion},
+              {"columns", std::move(columns)},
+              {"engine", shape.engine},
+              {"engine_args", shape.engine_args},
+              {"partition_by", shape.partition_by},
+              {"order_by", shape.order_by},
+              {"primary_key", shape.primary_key},
+              {"sample_by", shape.sample_by}};
+  // Only what differs from the engine's defaults, so that most tables keep the fingerprint they had
+  // before these were compared.
+  if (shape.allows_nullable_key) doc["allows_nullable_key"] = true;
+  if (!shape.has_adaptive_granularity) doc["has_adaptive_granularity"] = false;
+  return DumpJson(doc);
 }
 
 Result<SchemaShape> ParseShape(std::string_view canonical_json) {
@@ -133,6 +138,8 @@ Result<SchemaShape> ParseShape(std::string_view canonical_json) {
   PF_ASSIGN(shape.order_by, reader.Strings("order_by"));
   PF_ASSIGN(shape.primary_key, reader.Strings("primary_key"));
   PF_ASSIGN(shape.sample_by, reader.String("sample_by"));
+  PF_ASSIGN(shape.allows_nullable_key, reader.BoolOr("allows_nullable_key", false));
+  PF_ASSIGN(shape.has_adaptive_granularity, reader.BoolOr("has_adaptive_granularity", true));
   PF_TRY(reader.Finish());
   return shape;
 }
@@ -151,7 +158,16 @@ Status CompareShapes(const SchemaShape& artifact, const SchemaShape& target,
   PF_TRY(CompareColumns(artifact, target, where));
   PF_TRY(compare("engine", {artifact.engine}, {target.engine}));
   PF_TRY(compare("arguments of the engine", artifact.engine_args, target.engine_args));
-  return compare("sampling key", {artifact.sample_by}, {target.sample_by});
+  PF_TRY(compare("sampling key", {artifact.sample_by}, {target.sample_by}));
+  const auto granularity = [](const SchemaShape& shape) {
+    return std::vector<std::string>{shape.has_adaptive_granularity ? "by rows and bytes"
+                                                                   : "by rows"};
+  };
+  PF_TRY(compare("index granularity", granularity(artifact), granularity(target)));
+  const auto nullable_key = [](const SchemaShape& shape) {
+    return std::vector<std::string>{shape.allows_nullable_key ? "1" : "0"};
+  };
+  return compare("allow_nullable_key", nullable_key(artifact), nullable_key(target));
 }
 
 }  // namespace partforge::clickhouse

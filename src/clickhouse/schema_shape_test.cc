@@ -47,6 +47,15 @@ TEST(SchemaShape, JsonReadsBackAndIsCanonical) {
   EXPECT_EQ(ParseShape(newer).status().code(), Code::kRefused);
 }
 
+TEST(SchemaShape, SettingsOfTheIndexAreWrittenOnlyWhereTheyAreNotTheDefaults) {
+  SchemaShape shape = Sample();
+  EXPECT_EQ(FormatShape(shape).find("granularity"), std::string::npos);
+  shape.allows_nullable_key = true;
+  shape.has_adaptive_granularity = false;
+  EXPECT_EQ(ParseShape(FormatShape(shape)).value(), shape);
+  EXPECT_NE(FormatShape(shape), FormatShape(Sample()));
+}
+
 TEST(SchemaShape, MutatedJsonNeverCrashes) {
   testing::SeededRandom random(testing::TestSeed());
   for (int round = 0; round < 3000; ++round) {
@@ -82,6 +91,10 @@ TEST(CompareShapes, NamesTheFirstDifference) {
   EXPECT_EQ(Compare([](SchemaShape& t) { t.engine = "MergeTree"; }).pf_number, 2121);
   EXPECT_EQ(Compare([](SchemaShape& t) { t.engine_args = {"day"}; }).pf_number, 2121);
   EXPECT_EQ(Compare([](SchemaShape& t) { t.sample_by = ""; }).pf_number, 2121);
+  EXPECT_EQ(Compare([](SchemaShape& t) { t.has_adaptive_granularity = false; }).message,
+            "index granularity: part has (by rows and bytes), table has (by rows)");
+  EXPECT_EQ(Compare([](SchemaShape& t) { t.allows_nullable_key = true; }).message,
+            "allow_nullable_key: part has (0), table has (1)");
 }
 
 TEST(CompareShapes, ARenamedColumnHasItsOwnNumber) {

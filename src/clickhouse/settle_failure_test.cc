@@ -2,6 +2,7 @@
 
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
+#include "clickhouse/time_zone.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -76,6 +77,13 @@ TEST(RewriteJobSpec, TheZoneOfTheServerIsPartOfTheJob) {
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->timezone, "Asia/Tokyo");
   EXPECT_TRUE(read->allows_external_reads);
+}
+
+TEST(TimeZone, NamesOfUtcAreOneZone) {
+  EXPECT_TRUE(IsSameTimeZone("Asia/Tokyo", "Asia/Tokyo"));
+  EXPECT_TRUE(IsSameTimeZone("Etc/UTC", "UTC"));
+  EXPECT_FALSE(IsSameTimeZone("Europe/London", "UTC"));
+  EXPECT_FALSE(IsSameTimeZone("Asia/Tokyo", "Asia/Seoul"));
 }
 
 }  // namespace

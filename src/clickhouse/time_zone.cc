@@ -2,7 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace partforge::clickhouse {
+namespace {
+
+// Names of one zone; images of servers differ in which they set.
+constexpr std::array kUtcNames = {"UTC",  "Etc/UTC",  "UCT",     "Etc/UCT", "Universal",
+                                  "Zulu", "Etc/Zulu", "Etc/GMT", "GMT",     "Etc/Universal"};
+
+bool IsUtc(std::string_view zone) {
+  return std::find(kUtcNames.begin(), kUtcNames.end(), zone) != kUtcNames.end();
+}
+
+}  // namespace
+
+bool IsSameTimeZone(std::string_view a, std::string_view b) {
+  return a == b || (IsUtc(a) && IsUtc(b));
+}
 
 Result<std::string> ReadTimeZone(const Context& ctx, Engine& engine) {
   PF_ASSIGN(const QueryOutcome answer,
@@ -15,7 +33,7 @@ Result<std::string> ReadTimeZone(const Context& ctx, Engine& engine) {
 Status CheckTimeZone(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
                      const TableName& table) {
   PF_ASSIGN(const std::string zone, ReadTimeZone(ctx, engine));
-  if (zone == job.timezone) return {};
+  if (IsSameTimeZone(zone, job.timezone)) return {};
   return Status(Code::kRefused, fmt::format("parts were made in time zone {}, the server has {}",
                                             job.timezone, zone))
       .Explain(2121, table.ToString(),

@@ -124,6 +124,8 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
 Result<UploadSummary> RunUpload(
     const Context& ctx, JobStore& state, ObjectStore& store, const UploadFreezeRequest& request,
     const UploadPlan& plan, const std::function<void(int64_t parts, int64_t bytes)>& on_progress) {
+  // A wrong bucket or key is told before the job exists: its id would be spent.
+  PF_TRY(store.List(ctx, plan.job.prefix, std::nullopt));
   Plan job;
   job.job.id = plan.job_id;
   job.job.kind = kRewriteKind;

@@ -20,7 +20,8 @@ Status CheckSchemaName(std::string_view name) {
                                    [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
   if (is_fine) return {};
   return Status(Code::kInvalidArgument,
-                fmt::format("state schema is not a name of [a-z_][a-z0-9_]*: {}", name));
+                fmt::format("state schema is not a name of [a-z_][a-z0-9_]*: {}", name))
+      .Explain(1005, "--state-schema", "--state-schema=partforge");
 }
 
 using Pool = ConnectionPool<PostgresConnection>;

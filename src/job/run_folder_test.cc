@@ -24,6 +24,7 @@ TEST(RunFolder, AFolderWhoseOwnerLivesIsNotSwept) {
   ASSERT_TRUE(second.ok());
   EXPECT_NE((*first)->path(), (*second)->path());
   EXPECT_TRUE(fs::exists((*first)->path()));
+  EXPECT_TRUE(RunFolder::Abandoned(world.context(), work_dir.path())->empty());
   EXPECT_EQ(*RunFolder::Sweep(world.context(), work_dir.path()), 0);
 }
 
@@ -40,6 +41,8 @@ TEST(RunFolder, AFolderWhoseOwnerIsDeadIsSwept) {
   EXPECT_TRUE(fs::exists(dead)) << "a destructor touches nothing durable";
   fs::create_directories(work_dir / "run-nolock" / "engine-0");
   fs::create_directories(work_dir / "something-else");
+  EXPECT_EQ(RunFolder::Abandoned(world.context(), work_dir.path())->size(), 2u);
+  EXPECT_TRUE(fs::exists(dead)) << "listing removes nothing";
   EXPECT_EQ(*RunFolder::Sweep(world.context(), work_dir.path()), 2);
   EXPECT_EQ(CountEntries(work_dir.path()), 1);
   EXPECT_TRUE(fs::exists(work_dir / "something-else"));

@@ -13,7 +13,7 @@
 namespace partforge {
 namespace {
 
-constexpr int kWalTriesMax = 200;
+constexpr int kWalTriesMax = 600;
 constexpr int64_t kWalPauseMs = 20;
 
 Status FromSqlite(sqlite3* db, int code, std::string_view doing) {

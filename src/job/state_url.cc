@@ -12,7 +12,7 @@ namespace {
 Status AbsentSchema(std::string_view where) {
   return Status(Code::kInvalidArgument, fmt::format("the state store is absent: {}", where))
       .Explain(6003, std::string(where),
-               "make it with `partforge migrate` (upload-freeze and loader begin make it too), or "
+               "make it with `partforge migrate` (upload-freeze and rewrite make it too), or "
                "correct --state-url");
 }
 

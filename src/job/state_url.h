@@ -12,7 +12,7 @@ namespace partforge {
 // What a command may do to the schema of the state store (specs state-schema §1).
 enum class SchemaUse : uint8_t {
   kMigrate,  // `migrate`: makes an absent schema and upgrades an older one
-  kCreate,   // `upload-freeze`, `loader begin`: makes an absent schema; an older one only in a
+  kCreate,   // `upload-freeze`, `rewrite`: makes an absent schema; an older one only in a
              // SQLite file
   kWrite,    // commands that change state: makes and upgrades a SQLite file, nothing on PostgreSQL
   kRead,     // commands that only look: the schema must be there and up to date

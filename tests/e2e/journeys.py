@@ -184,7 +184,8 @@ def test_an_import_holds_the_lock(folder, server, place):
     job.freeze()
     job.upload()
     job.work()
-    holder = rig.start(*job.import_words(), "--import-lease-ttl=30s", fault="clickhouse.piece_staged:1:stop")
+    # One artifact at a time and stopped after its pieces are staged: no other thread is inside a transaction then.
+    holder = rig.start(*job.import_words(), "--import-lease-ttl=60s", "--import-concurrency=1", fault="clickhouse.pieces_staged:1:stop")
     try:
         eventually(lambda: stopped(holder.pid), "the first import stops at its fault point")
         rig.refused(2135, 5, *job.import_words(), "--wait=0")
@@ -238,6 +239,7 @@ def flipped(data, at):
     return bytes(changed)
 
 
+# The refusal, and the way back from the source part.
 # check: PF-17
 def test_flipped_byte_in_a_finished_tar(folder, server, place):
     rig = Rig(folder, server, place, "tarflip")

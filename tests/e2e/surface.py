@@ -27,7 +27,8 @@ def test_help_needs_nothing(folder, server, place):
     names = commands()
     check(len(names) >= 18, "commands: %s" % names)
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
-            ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"]]
+            ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
+            ["engine", "--help"]]
     runs += [[name, "--help"] for name in names] + [["help", name] for name in names]
     # Offline: a network name space of its own has not even loopback. Where it cannot be made, only the environment is empty.
     offline = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0 else []
@@ -60,7 +61,7 @@ def test_mistakes_are_told(folder, server, place):
     rig.refused(1008, 2, "list-jobs", "--config=/nowhere.json")
     rig.refused(1009, 2, "list-jobs", "--config=" + rig.write("c.json", '{"state-ulr": "x"}'))
     rig.refused(1010, 2, "worker", "--once", "--drain", "--job-id=x", *rig.state)
-    rig.refused(1015, 1, "check", "--job-sql=" + rig.write("q.sql", "SELECT 1"), "--dest-schema=" + rig.write("t.sql", "CREATE"),
+    rig.refused(1015, 2, "check", "--job-sql=" + rig.write("q.sql", "SELECT 1"), "--dest-schema=" + rig.write("t.sql", "CREATE"),
                 "--source-schema=" + rig.write("s.sql", "CREATE"), "--work-dir=/proc/nothing")
     rig.refused(1012, 2, "list-jobs", "--state-url=sqlite:/a", "--postgres-url=postgres://b/c")
     rig.refused(1013, 2, "check", "--job-sql=" + rig.write("empty.sql", " \n"), "--dest-schema=/x", "--source-schema=/y")
@@ -68,6 +69,8 @@ def test_mistakes_are_told(folder, server, place):
     rig.refused(1005, 2, "explain", "PF1")
     rig.refused(1005, 2, "worker", "--default-compression-codec= ", *rig.state)
     rig.refused(6003, 1, "list-jobs", *rig.state)
+    done = subprocess.run([BINARY, "list-jobs"], capture_output=True, text=True, env={})
+    check(done.returncode == 2 and "error[PF1006]" in done.stderr and "--state-url" in done.stderr, "without a home: %s" % done.stderr)
     rig.refused(6003, 1, "job-status", "--job-id=job-x", *rig.state)
     check(not os.path.exists(os.path.join(place.folder, "mistakes.db")), "a look made a state store")
     rig.run("migrate", *rig.state)
@@ -218,7 +221,7 @@ def test_every_exit(folder, server, place):
     rig.run("verify", job.id, *rig.state, *rig.store, expect=8)
     # 6: the importer dies between sending and knowing, and somebody removes the bound directory before the next run.
     place.write(tar, good)
-    check(rig.run(*job.import_words(), "--import-concurrency=1", fault="publish.bound:1:kill", expect=-9)[0] == -9, "not killed")
+    check(rig.run(*job.import_words(), "--import-concurrency=1", "--import-lease-ttl=1s", fault="publish.bound:1:kill", expect=-9)[0] == -9, "not killed")
     detached = os.path.join(server.folder_of(job.database, "dst"), "detached")
     bound = [n for n in os.listdir(detached) if n.startswith("pftmp_")]
     check(bound, "nothing is bound: %s" % os.listdir(detached))
@@ -436,16 +439,66 @@ def zombie(pid):
         return True
 
 
+def test_docs_name_real_commands_and_flags(folder, server, place):
+    known = {name: set(re.findall(r"--([a-z0-9-]+)", subprocess.run([BINARY, name, "--help"], capture_output=True, text=True, env={}).stdout))
+             for name in commands()}
+    pages = [os.path.join(SOURCE, "README.md")] + [os.path.join(SOURCE, "docs", n) for n in sorted(os.listdir(os.path.join(SOURCE, "docs"))) if n.endswith(".md")]
+    seen = 0
+    for page in pages:
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        for block in re.findall(r"```sh\n(.*?)```", text, re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                found = re.match(r"\s*partforge ([a-z-]+)(.*)", line.split("#")[0])
+                if not found:
+                    continue
+                name, rest = found.groups()
+                check(name in known, "%s names a command that is not there: %s" % (page, line))
+                for flag in re.findall(r"--([a-z0-9-]+)", rest):
+                    check(flag in known[name], "%s names a flag that is not there: %s --%s" % (page, name, flag))
+                seen += 1
+    check(seen > 10, "only %d commands found" % seen)
+
+
 def test_broken_pipe(folder, server, place):
     done = subprocess.run(["bash", "-c", "'%s' explain | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}" % BINARY], capture_output=True, text=True,
                           env={"PATH": os.environ["PATH"]})
     check(done.stdout.strip() in ("0", "141") and done.stderr == "", "a broken pipe: %s %s" % (done.stdout, done.stderr))
 
 
+def lint(page):
+    """Names, units, types and help of a metrics page."""
+    kinds, helps, samples = {}, set(), set()
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ", 3)
+            kinds[name] = kind
+        elif line.startswith("# HELP "):
+            check(len(line.split(" ", 3)) == 4, "no help text: " + line)
+            helps.add(line.split(" ")[2])
+        elif line:
+            found = re.fullmatch(r"([a-z_][a-z0-9_]*)(\{[^}]*\})? (\S+)", line)
+            check(found, "no sample: " + line)
+            float(found.group(3))
+            samples.add(found.group(1))
+            for label in re.findall(r'([a-z_]+)="', found.group(2) or ""):
+                check(label not in ("key", "message", "path", "url", "error"), "a label without bounds: " + line)
+    for name in samples:
+        family = re.sub("_(bucket|sum|count)$", "", name) if re.sub("_(bucket|sum|count)$", "", name) in kinds else name
+        check(family in kinds and family in helps, "no type or help: " + name)
+        check(name.startswith(("partforge_", "process_")), "no prefix: " + name)
+        check((kinds[family] == "counter") == family.endswith("_total"), "%s is a %s" % (family, kinds[family]))
+        check(not re.search("_(ms|millis|mib|kb|minutes)(_|$)", family), "no base unit: " + family)
+    return samples
+
+
+# check: UX-13
 def test_metrics_and_health(folder, server, place):
     import urllib.request
     rig = Rig(folder, server, place, "metrics")
-    rig.run("migrate", *rig.state)
+    job = plain(rig, "metrics", rows=11, parts=1, where="WHERE sleepEachRow(0.2) = 0")
+    job.freeze()
+    job.upload()
     import socket
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -461,6 +514,15 @@ def test_metrics_and_health(folder, server, place):
         eventually(lambda: get("/livez"), "the worker answers")
         page = get("/metrics")
         check("partforge_build_info{" in page and "# TYPE" in page, page)
+        seen = set()
+
+        def done():
+            seen.update(lint(get("/metrics")))
+            return job.summary(is_quiet=False)["counts"]["FINISHED"] == 1
+        eventually(done, "the part is done")
+        seen.update(lint(get("/metrics")))
+        for name in ("partforge_forges_completed_total", "partforge_rewrite_current_stage", "process_resident_memory_bytes"):
+            check(name in seen, "%s is not among %s" % (name, sorted(seen)))
         check(get("/readyz").startswith("ok"), "not ready")
     finally:
         worker.send_signal(signal.SIGTERM)
@@ -468,7 +530,7 @@ def test_metrics_and_health(folder, server, place):
 
 
 ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_every_document_parses, test_every_exit,
-       test_every_command_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_broken_pipe, test_metrics_and_health, test_demo]
+       test_every_command_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
     rig_module.main("surface", ALL, LocalPlace)

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "clickhouse/job_rig.h"
+#include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 #include "store/object_store.h"
 
@@ -29,7 +30,7 @@ std::string Destination(const std::string& engine = "MergeTree", const std::stri
 }
 
 // A job whose parts are rewritten and wait for the import.
-class ImportEngine : public ::testing::Test {
+class ImportOutcome : public ::testing::Test {
  protected:
   // One source part a list of values; `destination` is the live table.
   void Finish(const std::vector<std::string>& parts, const std::string& schema = Destination(),
@@ -82,7 +83,7 @@ class ImportEngine : public ::testing::Test {
 
 const std::vector<std::string> kTwoParts = {"(1, 10, '2024-01-05')", "(2, 20, '2024-02-06')"};
 
-TEST_F(ImportEngine, AReceiptOfAnotherStateStoreStopsASecondImport) {
+TEST_F(ImportOutcome, AReceiptOfAnotherStateStoreStopsASecondImport) {
   Finish({"(1, 10, '2024-01-05')"});
   const Task task = rig_.Tasks(TaskState::kFinished).at(0);
   const std::string uuid =
@@ -113,7 +114,7 @@ TEST_F(ImportEngine, AReceiptOfAnotherStateStoreStopsASecondImport) {
   EXPECT_EQ(Rows(), "1");
 }
 
-TEST_F(ImportEngine, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
+TEST_F(ImportOutcome, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
   Finish({"(1, 10, '2024-01-05')", "(1, 20, '2024-01-05')"}, Destination("ReplacingMergeTree"));
   ImportRequest request = Serial();
   for (const Task& task : rig_.Tasks(TaskState::kFinished)) {
@@ -128,7 +129,7 @@ TEST_F(ImportEngine, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
   EXPECT_EQ(reordered->imported, 1);
 }
 
-TEST_F(ImportEngine, RowsOfAnotherTargetExplainNothing) {
+TEST_F(ImportOutcome, RowsOfAnotherTargetExplainNothing) {
   Finish(kTwoParts);
   ASSERT_TRUE(Import(Serial()).ok());
   EXPECT_TRUE(Import(Serial()).ok());  // the table holds exactly what this job has published
@@ -141,7 +142,7 @@ TEST_F(ImportEngine, RowsOfAnotherTargetExplainNothing) {
   EXPECT_EQ(Number(Import(Serial())), 2123);  // too few is not what was published either
 }
 
-TEST_F(ImportEngine, RowsThatDoNotAddUpAfterwardsAreCorruption) {
+TEST_F(ImportOutcome, RowsThatDoNotAddUpAfterwardsAreCorruption) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.receipt_written", [&](int64_t hit) -> Status {
     if (hit == 1) rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-03-05', 7, 'x')"});
@@ -155,7 +156,7 @@ TEST_F(ImportEngine, RowsThatDoNotAddUpAfterwardsAreCorruption) {
   EXPECT_EQ(StatusOf(*imported).explanation().pf_number, 2137);
 }
 
-TEST_F(ImportEngine, PartsWithoutTtlGoIntoATableThatHasOne) {
+TEST_F(ImportOutcome, PartsWithoutTtlGoIntoATableThatHasOne) {
   Finish({"(1, 10, '2024-01-05')"}, Destination(),
          Destination("MergeTree", "TTL event_date + INTERVAL 100 YEAR"));
   const auto imported = Import(Serial());
@@ -164,7 +165,7 @@ TEST_F(ImportEngine, PartsWithoutTtlGoIntoATableThatHasOne) {
   EXPECT_EQ(imported->rows_in_table, -1);
 }
 
-TEST_F(ImportEngine, AnArtifactThatTheEngineRefusesMustBeMadeAnew) {
+TEST_F(ImportOutcome, AnArtifactThatTheEngineRefusesMustBeMadeAnew) {
   FinishOfTwoPieces();
   rig_.faults().Set("clickhouse.piece_placed", [&](int64_t) -> Status {
     for (const auto& entry : fs::recursive_directory_iterator(Detached())) {
@@ -188,7 +189,7 @@ TEST_F(ImportEngine, AnArtifactThatTheEngineRefusesMustBeMadeAnew) {
 
 // A stalled importer attaches the refused piece after all, while the artifact is taken back: the
 // rest follows, also after a crash.
-TEST_F(ImportEngine, ARetractThatIsTurnedBackPublishesTheRest) {
+TEST_F(ImportOutcome, ARetractThatIsTurnedBackPublishesTheRest) {
   FinishOfTwoPieces();
   fs::path placed;
   std::string good;
@@ -225,7 +226,7 @@ TEST_F(ImportEngine, ARetractThatIsTurnedBackPublishesTheRest) {
   EXPECT_EQ(Litter(), std::vector<std::string>());
 }
 
-TEST_F(ImportEngine, AFullDiskEndsTheImportAndLeavesNothingBehind) {
+TEST_F(ImportOutcome, AFullDiskEndsTheImportAndLeavesNothingBehind) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.piece_staged", [](int64_t hit) -> Status {
     return hit == 2 ? Status(Code::kExhausted, "no space left on device") : Status();
@@ -242,7 +243,7 @@ TEST_F(ImportEngine, AFullDiskEndsTheImportAndLeavesNothingBehind) {
   EXPECT_EQ(Rows(), "2");
 }
 
-TEST_F(ImportEngine, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
+TEST_F(ImportOutcome, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.pieces_staged", [](int64_t hit) -> Status {
     return hit == 2 ? Status(Code::kUnavailable, "the store is away") : Status();
@@ -254,7 +255,7 @@ TEST_F(ImportEngine, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
   EXPECT_EQ(StatusOf(*cut).code(), Code::kUnavailable);
 }
 
-TEST_F(ImportEngine, ASignalLetsThePieceUnderWayComeToItsEnd) {
+TEST_F(ImportOutcome, ASignalLetsThePieceUnderWayComeToItsEnd) {
   FinishOfTwoPieces();
   std::stop_source signal;
   rig_.faults().Set("clickhouse.piece_sent", [&](int64_t) -> Status {
@@ -278,7 +279,7 @@ TEST_F(ImportEngine, ASignalLetsThePieceUnderWayComeToItsEnd) {
   EXPECT_EQ(Rows(), "2");
 }
 
-TEST_F(ImportEngine, AFullPartitionStopsNoOther) {
+TEST_F(ImportOutcome, AFullPartitionStopsNoOther) {
   Finish(kTwoParts);
   rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-01-05', 7, 'x')"});
   ImportRequest request = Serial();
@@ -297,7 +298,76 @@ TEST_F(ImportEngine, AFullPartitionStopsNoOther) {
   EXPECT_EQ(Rows(), "3");
 }
 
-TEST_F(ImportEngine, StagedPartsAreCheckedInTablesOfTheirOwn) {
+// The server, with some of its answers replaced.
+class AnsweringEngine final : public Engine {
+ public:
+  using Answer = std::function<std::optional<Result<QueryOutcome>>(const std::string& sql)>;
+  AnsweringEngine(Engine& engine, Answer answer) : engine_(engine), answer_(std::move(answer)) {}
+  Result<QueryOutcome> Query(const Context& ctx, std::string_view sql,
+                             const QueryOptions& options) override {
+    if (auto answer = answer_(std::string(sql))) return *answer;
+    return engine_.Query(ctx, sql, options);
+  }
+  Result<std::unique_ptr<RowStream>> Select(const Context& ctx, std::string_view sql,
+                                            std::string_view format,
+                                            const QueryOptions& options) override {
+    return engine_.Select(ctx, sql, format, options);
+  }
+  Result<QueryOutcome> Insert(const Context& ctx, std::string_view sql, RowStream& rows,
+                              const QueryOptions& options) override {
+    return engine_.Insert(ctx, sql, rows, options);
+  }
+  Status Kill(const Context& ctx, std::string_view query_id) override {
+    return engine_.Kill(ctx, query_id);
+  }
+  std::optional<fs::path> data_path() const override { return engine_.data_path(); }
+
+ private:
+  Engine& engine_;
+  const Answer answer_;
+};
+
+TEST_F(ImportOutcome, AKeeperThatIsAwayIsWaitedFor) {
+  Finish({"(1, 10, '2024-01-05')"});
+  int attaches = 0;
+  AnsweringEngine server(rig_.server(), [&](const std::string& sql) {
+    std::optional<Result<QueryOutcome>> answer;
+    if (sql.find(" ATTACH PART ") != std::string::npos && ++attaches == 1)
+      answer = FromClickHouseCode(999, "Code: 999. Coordination::Exception: Session expired");
+    return answer;
+  });
+  const auto imported = RunImport(rig_.ctx(), rig_.state(), server, Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(attaches, 2);
+  EXPECT_EQ(Rows(), "1");
+}
+
+TEST_F(ImportOutcome, AReadOnlyReplicaTakesNothing) {
+  Finish({"(1, 10, '2024-01-05')"});
+  std::string replica = "1\tSession expired\n";
+  AnsweringEngine server(rig_.server(), [&](const std::string& sql) {
+    std::optional<Result<QueryOutcome>> answer;
+    if (sql.starts_with("SELECT toString(serverUUID())")) {
+      QueryOutcome target = *rig_.server().Query(rig_.ctx(), sql, {});
+      target.text.replace(target.text.find("\tMergeTree"), 10, "\tReplicatedMergeTree");
+      answer = target;
+    }
+    if (sql.find("FROM system.replicas") != std::string::npos)
+      answer = QueryOutcome{.text = replica, .read_rows = 0, .written_rows = 0, .written_bytes = 0};
+    return answer;
+  });
+  const auto refused = RunImport(rig_.ctx(), rig_.state(), server, Serial());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kUnavailable);
+  EXPECT_EQ(rig_.Count(TaskState::kFinished), 1);
+  replica = "0\t\n";
+  const auto imported = RunImport(rig_.ctx(), rig_.state(), server, Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+}
+
+TEST_F(ImportOutcome, StagedPartsAreCheckedInTablesOfTheirOwn) {
   Finish({"(1, 10, '2024-01-05')", "(2, 20, '2024-01-06')", "(3, 30, '2024-01-07')",
           "(4, 40, '2024-01-08')"});
   ImportRequest request = rig_.MakeImport();

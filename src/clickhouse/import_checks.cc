@@ -1,0 +1,204 @@
+#include "clickhouse/import_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "clickhouse/ddl.h"
+#include "clickhouse/job_sql.h"
+#include "clickhouse/local_tables.h"
+#include "clickhouse/part_name.h"
+#include "clickhouse/rewrite_job.h"
+#include "engine/sql_text.h"
+
+namespace partforge::clickhouse {
+namespace {
+
+constexpr int64_t kPageTasks = 1000;
+
+bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
+  return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
+}
+
+// Tasks in one state, in no order.
+Result<std::vector<ArtifactTask>> ListTasks(const Context& ctx, JobStore& state,
+                                            const std::string& job_id, TaskState wanted) {
+  std::vector<ArtifactTask> tasks;
+  std::string after;
+  while (true) {
+    PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, wanted, after, kPageTasks));
+    for (const Task& task : page.tasks) {
+      ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0};
+      PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
+      const Result<PartName> name = ParsePartName(spec.part_name);
+      if (name.ok()) {
+        one.partition = name->partition_id;
+        one.min_block = name->min_block;
+      }
+      tasks.push_back(std::move(one));
+    }
+    if (!page.next) return tasks;
+    after = *page.next;
+  }
+}
+
+struct PublishedRows {
+  int64_t confirmed = 0, sent = 0;  // sent: attached or not, the target knows
+};
+// What this job has put into this very table; its commits into other tables do not count.
+Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
+                                     const ImportTarget& target, const std::string& job_id) {
+  PublishedRows rows;
+  for (const TaskState state_of_task : {TaskState::kImported, TaskState::kImporting}) {
+    std::string after;
+    while (true) {
+      PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, state_of_task, after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        if (task.commit.empty()) continue;
+        PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
+        if (commit.target != target.key()) continue;
+        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
+        for (const Piece& piece : pieces) {
+          if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
+          if (piece.state == PieceState::kSent) rows.sent += piece.rows;
+        }
+      }
+      if (!page.next) break;
+      after = *page.next;
+    }
+  }
+  return rows;
+}
+
+// Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
+// drops them.
+Result<bool> KeepsEveryRow(const ImportTarget& target) {
+  if (target.engine != "MergeTree") return false;
+  PF_ASSIGN(const CreateTable create, ParseCreateTable(target.create_sql));
+  return create.ttl.empty();
+}
+
+}  // namespace
+
+int64_t CountOf(const JobView& view, TaskState state) {
+  for (const StateCount& count : view.counts) {
+    if (count.state == state) return count.tasks;
+  }
+  return 0;
+}
+
+Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const ImportRequest& request) {
+  PF_ASSIGN(std::vector<ArtifactTask> tasks,
+            ListTasks(ctx, state, request.job_id, TaskState::kFinished));
+  if (!request.part_id.empty()) {
+    std::erase_if(tasks, [&](const ArtifactTask& task) { return task.id != request.part_id; });
+  }
+  std::sort(tasks.begin(), tasks.end(), &IsBefore);
+  return tasks;
+}
+
+Status CheckReady(const JobView& view, const ImportRequest& request) {
+  if (view.state != "SEALED" && !request.is_partial_allowed) {
+    return Status(Code::kRefused, "its upload was never completed")
+        .Explain(2132, request.job_id,
+                 fmt::format("partforge upload-freeze … --job-id={}   resumes it", request.job_id));
+  }
+  if (!request.part_id.empty() || request.is_partial_allowed) return {};
+  const int64_t waiting = CountOf(view, TaskState::kReady) + CountOf(view, TaskState::kInProgress) +
+                          CountOf(view, TaskState::kCompactReady) +
+                          CountOf(view, TaskState::kCompacting);
+  const int64_t failed = CountOf(view, TaskState::kFailed);
+  if (waiting == 0 && failed == 0) return {};
+  return Status(Code::kRefused,
+                fmt::format("{} parts are not finished, {} have failed", waiting, failed))
+      .Explain(2132, request.job_id,
+               fmt::format("partforge job-status --job-id={}   then workers or retry-failed; "
+                           "--partial imports what is finished",
+                           request.job_id));
+}
+
+Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
+                  const ImportRequest& request) {
+  PF_ASSIGN(
+      const int64_t rows,
+      QueryInt(ctx, engine,
+               fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
+                           "table = {} AND active",
+                           QuoteString(target.table.database), QuoteString(target.table.table)),
+               {}));
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const bool is_ours = rows <= published.confirmed + published.sent &&
+                       (!keeps_every_row || rows >= published.confirmed);
+  if (is_ours) return {};
+  return Status(Code::kRefused,
+                fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
+      .Explain(2123, target.table.ToString(),
+               "name an empty table; --require-empty=false imports beside the rows that are there");
+}
+
+Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
+                  const ImportRequest& request, const std::vector<ArtifactTask>& chosen) {
+  if (chosen.empty()) return {};
+  const auto refuse = [&](const std::string& why) {
+    return Status(Code::kRefused, why)
+        .Explain(2112, request.table.ToString(),
+                 "import the whole job when all its parts are finished; --allow-reorder publishes "
+                 "in any order");
+  };
+  if (view.state != "SEALED") return refuse("parts of the job are not uploaded yet");
+  for (const TaskState unpublished :
+       {TaskState::kReady, TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
+        TaskState::kFailed, TaskState::kFinished, TaskState::kImporting}) {
+    PF_ASSIGN(const std::vector<ArtifactTask> others,
+              ListTasks(ctx, state, request.job_id, unpublished));
+    for (const ArtifactTask& other : others) {
+      const bool is_chosen =
+          std::any_of(chosen.begin(), chosen.end(),
+                      [&](const ArtifactTask& one) { return one.id == other.id; });
+      if (is_chosen || !IsBefore(other, chosen.back())) continue;
+      return refuse(
+          fmt::format("part {} comes earlier and is {}", other.id, TaskStateName(unpublished)));
+    }
+  }
+  return {};
+}
+
+Status CheckReplica(const Context& ctx, Engine& engine, const ImportTarget& target) {
+  if (!target.is_replicated()) return {};
+  PF_ASSIGN(
+      const QueryOutcome outcome,
+      engine.Query(ctx,
+                   fmt::format("SELECT is_readonly, zookeeper_exception FROM "
+                               "system.replicas WHERE database = {} AND table = {}",
+                               QuoteString(target.table.database), QuoteString(target.table.table)),
+                   {}));
+  const auto rows = SplitTsv(outcome.text);
+  if (!rows.empty() && rows[0].at(0) == "0" && rows[0].at(1).empty()) return {};
+  return Status(Code::kUnavailable,
+                rows.empty() ? std::string("the replica is not listed in system.replicas")
+                             : fmt::format("the replica is read-only: {}", rows[0].at(1)))
+      .Explain(7014, target.table.ToString(),
+               "look at system.replicas on the server, then run the import again");
+}
+
+Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
+                     const ImportTarget& target, const ImportRequest& request,
+                     ImportSummary& summary) {
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const bool is_settled = summary.in_doubt.empty() && summary.conflicts.empty();
+  if (!request.requires_empty || !keeps_every_row || !is_settled) return {};
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.sent > 0) return {};
+  PF_ASSIGN(summary.rows_in_table,
+            QueryInt(ctx, engine,
+                     fmt::format("SELECT count() FROM {}",
+                                 QuoteTable(request.table.database, request.table.table)),
+                     {}));
+  summary.rows_published = published.confirmed;
+  return {};
+}
+
+}  // namespace partforge::clickhouse

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/context.h"
+#include "clickhouse/import_job.h"
+#include "clickhouse/import_target.h"
+#include "engine/engine.h"
+#include "job/job_store.h"
+
+// What an import asks before it decides anything, and after it has ended (clickhouse-parts §11.1,
+// §11.6). Nothing here has an effect.
+namespace partforge::clickhouse {
+
+int64_t CountOf(const JobView& view, TaskState state);
+
+// One artifact and its place in the order of the source's blocks.
+struct ArtifactTask {
+  TaskId id;
+  std::string partition;
+  int64_t min_block = 0;
+};
+
+// The FINISHED artifacts that are asked for, in the order of the source's blocks, so that
+// order-sensitive engines see what the source had.
+Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const ImportRequest& request);
+
+// kRefused (PF2132) unless every part is finished, or less is asked for.
+Status CheckReady(const JobView& view, const ImportRequest& request);
+
+// kRefused (PF2123) unless the table holds exactly what this job has put there before; where rows
+// may vanish by merges, at most that.
+Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
+                  const ImportRequest& request);
+
+// A table whose engine keeps the last of several rows must see the parts in the order of the
+// source: kRefused (PF2112) when something that comes before `chosen` is not published.
+Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
+                  const ImportRequest& request, const std::vector<ArtifactTask>& chosen);
+
+// Parts cannot be attached to a replica that has lost its keeper: kUnavailable.
+Status CheckReplica(const Context& ctx, Engine& engine, const ImportTarget& target);
+
+// Fills both totals of the summary, where they can be compared (clickhouse-parts §11.6, last
+// paragraph).
+Status CompareTotals(const Context& ctx, JobStore& state, Engine& engine,
+                     const ImportTarget& target, const ImportRequest& request,
+                     ImportSummary& summary);
+
+}  // namespace partforge::clickhouse
