@@ -106,8 +106,9 @@ class Bench {
  public:
   Bench(int files, int64_t rows, bool all_dictionaries) : rows_(rows) {
     ParquetSinkOptions options;
+    const auto schema = Schema();
     if (all_dictionaries) {
-      for (const auto& field : Schema()->fields()) {
+      for (const auto& field : schema->fields()) {
         options.columns.push_back({.path = field->name(), .dictionary = DictionaryChoice::kAlways});
       }
     }

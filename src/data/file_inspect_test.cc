@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "data/avro_sink.h"
 #include "data/file_concat.h"
 #include "data/orc_sink.h"
+#include "data/parquet_footer.h"
 #include "data/parquet_rig.h"
 #include "data/puffin.h"
 
@@ -136,7 +138,8 @@ TEST_F(FileInspect, FailedConcatLeavesNothing) {
   const auto schema = arrow::schema({arrow::field("a", arrow::utf8())});
   Write("1", {RandomBatch(random_, schema, 500)});
   std::string bytes = *ReadObject(ctx_, store_, "1");
-  bytes[100] ^= 1;  // in a page
+  const auto footer = ParseParquetFooter(AsBytes(bytes), static_cast<int64_t>(bytes.size()), "1");
+  bytes[static_cast<size_t>(ViewChunk(footer->chunk(0, 0), "1")->bytes.end() - 5)] ^= 1;
   ASSERT_TRUE(WriteObject(ctx_, store_, "2", bytes).ok());
   const auto failed = ConcatFiles(ctx_, store_, {"1", "2"}, "out", {}, memory_);
   ASSERT_FALSE(failed.ok());

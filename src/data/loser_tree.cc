@@ -53,10 +53,21 @@ Status LoserTree::Load(const Context& ctx, Cursor& cursor) {
   const bool is_first = cursor.batch == nullptr;
   cursor.batch = nullptr;
   cursor.keys = nullptr;
+  cursor.grant.Release();
   PF_ASSIGN(cursor.batch, cursor.source->Next(ctx));
   cursor.row = 0;
   if (cursor.batch == nullptr) return {};
   PF_ASSIGN(EncodedKeys keys, keys_->Encode(*cursor.batch));
+  const auto key_bytes =
+      static_cast<int64_t>(keys.bytes.size() + keys.count() * sizeof(keys.ends[0]));
+  auto grant = ctx.memory.TryReserve(key_bytes);
+  if (!grant.ok()) {
+    return Status(Code::kExhausted,
+                  fmt::format("merge {} sources: no memory for keys of {} bytes (raise --memory or "
+                              "merge fewer at once)",
+                              cursors_.size(), key_bytes));
+  }
+  cursor.grant = std::move(grant).value();
   cursor.keys = std::make_shared<const EncodedKeys>(std::move(keys));
   // A source out of order would silently break what rests on the merge: one look a row is cheap.
   std::string_view before = is_first ? std::string_view() : std::string_view(cursor.last_key);

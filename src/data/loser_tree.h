@@ -39,6 +39,7 @@ class LoserTree {
   static constexpr size_t kSourcesMax = 256;
 
   // `sources` and `keys` must outlive the tree. At least one source, at most kSourcesMax.
+  // kExhausted when the keys of a batch do not fit the memory budget.
   static Result<LoserTree> Make(const Context& ctx,
                                 const std::vector<std::unique_ptr<BatchSource>>& sources,
                                 const KeyEncoder& keys, TieOrder ties,
@@ -59,6 +60,7 @@ class LoserTree {
     size_t row = 0;
     uint64_t prefix = 0;   // of the key at `row`
     std::string last_key;  // of the batch before, to check the order
+    MemoryGrant grant;     // for the keys, which are no Arrow buffers
     std::string_view key() const { return (*keys)[row]; }
     bool is_at_end() const { return batch == nullptr; }
   };

@@ -6,6 +6,7 @@
 #include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
+#include <arrow/util/bitmap_ops.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,6 +50,54 @@ arrow::Compression::type CodecType(OrcCodec codec) {
   return arrow::Compression::UNCOMPRESSED;
 }
 
+// The same values with the type that has the attributes. Fields of a struct are null wherever the
+// struct is: the adapter's writer writes what a null struct hides as if it were there, and every
+// value behind it moves.
+Result<std::shared_ptr<arrow::Array>> ForOrc(const std::shared_ptr<arrow::Array>& array,
+                                             const std::shared_ptr<arrow::DataType>& type) {
+  auto data = array->data()->Copy();
+  data->type = type;
+  switch (type->id()) {
+    case arrow::Type::STRUCT: {
+      const auto& record = static_cast<const arrow::StructArray&>(*array);
+      PF_ARROW_ASSIGN(const arrow::ArrayVector fields, record.Flatten());
+      arrow::ArrayVector children;
+      for (int i = 0; i < type->num_fields(); ++i) {
+        PF_ASSIGN(auto child, ForOrc(fields[static_cast<size_t>(i)], type->field(i)->type()));
+        children.push_back(std::move(child));
+      }
+      std::shared_ptr<arrow::Buffer> validity;
+      if (array->null_count() > 0) {
+        PF_ARROW_ASSIGN(validity, arrow::internal::CopyBitmap(arrow::default_memory_pool(),
+                                                              array->null_bitmap_data(),
+                                                              array->offset(), array->length()));
+      }
+      return std::shared_ptr<arrow::Array>(std::make_shared<arrow::StructArray>(
+          type, array->length(), std::move(children), std::move(validity), array->null_count()));
+    }
+    case arrow::Type::LIST:
+    case arrow::Type::LARGE_LIST: {
+      PF_ASSIGN(const auto values,
+                ForOrc(arrow::MakeArray(data->child_data[0]), type->field(0)->type()));
+      data->child_data[0] = values->data();
+      return arrow::MakeArray(std::move(data));
+    }
+    case arrow::Type::MAP: {
+      auto entries = data->child_data[0]->Copy();
+      entries->type = type->field(0)->type();
+      for (size_t i = 0; i < 2; ++i) {
+        PF_ASSIGN(const auto child, ForOrc(arrow::MakeArray(entries->child_data[i]),
+                                           entries->type->field(static_cast<int>(i))->type()));
+        entries->child_data[i] = child->data();
+      }
+      data->child_data[0] = std::move(entries);
+      return arrow::MakeArray(std::move(data));
+    }
+    default:
+      return arrow::MakeArray(std::move(data));
+  }
+}
+
 class OrcSink final : public BatchSink {
  public:
   OrcSink(std::unique_ptr<ByteSink> bytes, std::string file_name,
@@ -84,7 +133,8 @@ class OrcSink final : public BatchSink {
     // Attributes sit in the types of the fields, nested ones too.
     arrow::ArrayVector columns;
     for (int i = 0; i < batch.num_columns(); ++i) {
-      columns.push_back(Retyped(batch.column(i)->data(), orc_schema_->field(i)->type()));
+      PF_ASSIGN(auto column, ForOrc(batch.column(i), orc_schema_->field(i)->type()));
+      columns.push_back(std::move(column));
     }
     const auto attributed = arrow::RecordBatch::Make(orc_schema_, batch.num_rows(), columns);
     Status status =
@@ -132,21 +182,6 @@ class OrcSink final : public BatchSink {
   }
 
  private:
-  static std::shared_ptr<arrow::ArrayData> RetypedData(
-      const std::shared_ptr<arrow::ArrayData>& data, const std::shared_ptr<arrow::DataType>& type) {
-    auto copy = data->Copy();
-    copy->type = type;
-    for (size_t i = 0; i < copy->child_data.size(); ++i) {
-      copy->child_data[i] =
-          RetypedData(copy->child_data[i], type->field(static_cast<int>(i))->type());
-    }
-    return copy;
-  }
-  static std::shared_ptr<arrow::Array> Retyped(const std::shared_ptr<arrow::ArrayData>& data,
-                                               const std::shared_ptr<arrow::DataType>& type) {
-    return arrow::MakeArray(RetypedData(data, type));
-  }
-
   // Bytes reach the stream a stripe at a time; until then they are estimated by what earlier
   // stripes became.
   void Learn(int64_t raw_bytes) {

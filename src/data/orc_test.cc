@@ -123,6 +123,24 @@ TEST_F(Orc, ColumnsAreFoundByIdAndInnerFieldsLeftOut) {
   ExpectSameRows(*ReadAll(ctx_, *OpenOrc(spec)), *ToTable({wanted}));
 }
 
+TEST_F(Orc, WhatNullStructsHideIsNotWritten) {
+  const auto inner = arrow::struct_({WithFieldId(arrow::field("f", arrow::int16(), false), 3)});
+  const auto schema = arrow::schema({WithFieldId(
+      arrow::field("c", arrow::struct_({WithFieldId(arrow::field("s", inner), 2)})), 1)});
+  const auto f = arrow::json::ArrayFromJSONString(arrow::int16(), "[1, 77, 2]").ValueOrDie();
+  const auto validity =
+      arrow::json::ArrayFromJSONString(arrow::boolean(), "[true, false, true]").ValueOrDie();
+  const auto s = std::make_shared<arrow::StructArray>(inner, 3, arrow::ArrayVector{f},
+                                                      validity->data()->buffers[1], 1);
+  const auto c =
+      std::make_shared<arrow::StructArray>(schema->field(0)->type(), 3, arrow::ArrayVector{s});
+  const auto batch = arrow::RecordBatch::Make(schema, 3, {c});
+  WriteOrc({batch, batch->Slice(1)}, {.attributes = {.id = "x.id"}});
+  ScanSpec spec;
+  spec.wanted = schema;
+  ExpectSameRows(*ReadAll(ctx_, *OpenOrc(spec)), *ToTable({batch, batch->Slice(1)}));
+}
+
 TEST_F(Orc, DeletedRowsAndPositionsWorkOverStripes) {
   const auto schema = RandomOrcSchema(2);
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;

@@ -33,8 +33,6 @@ struct StitchOptions {
   int64_t dictionary_bytes_max = int64_t{2} << 20;  // of a union of dictionaries
   std::optional<int> codec_level = std::nullopt;    // of pages that are compressed anew
   double bloom_false_positive_rate = 0.01;          // of filters that are built anew
-  // Columns longer than this end the run before (planning): some readers hold sizes in 32 bits.
-  int64_t chunk_bytes_max = int64_t{1} << 30;
 };
 
 // What was done with pages; added up over runs.

@@ -9,7 +9,9 @@
 
 #include <numeric>
 
+#include "data/page_codec.h"
 #include "data/page_index.h"
+#include "data/parquet_assembler.h"
 #include "data/parquet_rig.h"
 #include "data/rewrite_plan.h"
 
@@ -68,10 +70,49 @@ class ParquetRewrite : public ParquetFixture {
     return ReadAll(ctx_, *Open(key, spec));
   }
 
-  // Every page of every column, found through the page index, holds the rows it says, and its
-  // bounds hold its values: pruned scans around random values of flat integer columns find all.
+  // Every page of the flat integer columns holds the rows that the page index says, with their
+  // nulls and within their bounds; pruned scans around random values return the rows of all
+  // columns.
   void ExpectPageIndexIsRight(const std::string& key, const std::shared_ptr<arrow::Schema>& schema,
                               const arrow::Table& wanted) {
+    const auto input = Input(key);
+    for (size_t c = 0; c < input->columns.size(); ++c) {
+      const LeafColumn& column = input->columns[c];
+      if (!column.is_flat_top_level || column.type != ParquetType::kInt64) continue;
+      const auto column_of = wanted.GetColumnByName(column.dotted_path);
+      if (column_of->type()->id() != arrow::Type::INT64) continue;
+      const auto& values = static_cast<const arrow::Int64Array&>(*column_of->chunk(0));
+      for (int g = 0; g < input->footer.row_group_count(); ++g) {
+        const ChunkView view = *ViewChunk(input->footer.chunk(g, static_cast<int>(c)), key);
+        const int64_t rows = input->RowCount(g);
+        const auto offsets = ReadOffsetIndex(ctx_, *input->source, view, rows, key);
+        ASSERT_TRUE(offsets.ok()) << offsets.status().ToString();
+        if (!*offsets) continue;
+        const auto index =
+            ReadColumnIndex(ctx_, *input->source, view, (*offsets)->pages.size(), key);
+        ASSERT_TRUE(index.ok()) << index.status().ToString();
+        if (!*index) continue;
+        for (size_t p = 0; p < (*offsets)->pages.size(); ++p) {
+          const int64_t begin = (*offsets)->pages[p].first_row, end = (*offsets)->EndRow(p, rows);
+          int64_t nulls = 0;
+          const auto low = ScalarOfPlain(column, (*index)->min_values[p]);
+          const auto high = ScalarOfPlain(column, (*index)->max_values[p]);
+          for (int64_t row = begin; row < end; ++row) {
+            const int64_t at = input->first_rows[static_cast<size_t>(g)] + row;
+            if (values.IsNull(at)) {
+              ++nulls;
+              continue;
+            }
+            ASSERT_FALSE((*index)->null_pages[p]);
+            ASSERT_LE(low->AsInt(), values.Value(at));
+            ASSERT_GE(high->AsInt(), values.Value(at));
+          }
+          if ((*index)->null_counts) {
+            ASSERT_EQ((*(*index)->null_counts)[p], nulls);
+          }
+        }
+      }
+    }
     for (int i = 0; i < schema->num_fields(); ++i) {
       if (schema->field(i)->type()->id() != arrow::Type::INT64) continue;
       const auto& values = static_cast<const arrow::Int64Array&>(*wanted.column(i)->chunk(0));
@@ -191,7 +232,6 @@ TEST_F(ParquetRewrite, CopiedRowGroupsKeepEverything) {
   }
 }
 
-// check: DATA-3
 TEST_F(ParquetRewrite, EachObstacleHasItsReason) {
   const auto id = [](const char* name, std::shared_ptr<arrow::DataType> type, int number) {
     return WithFieldId(arrow::field(name, std::move(type)), number);
@@ -235,6 +275,7 @@ TEST_F(ParquetRewrite, EachObstacleHasItsReason) {
   EXPECT_EQ(reason(schema, any, &deleted), "deleted rows");
 }
 
+// check: DATA-6
 TEST_F(ParquetRewrite, StitchedRandomFilesHaveTheRowsOfTheirInputs) {
   for (int round = 0; round < 25; ++round) {
     SCOPED_TRACE(round);
@@ -343,12 +384,14 @@ TEST_F(ParquetRewrite, DictionariesAreKeptUnitedOrMaterialised) {
     }
     return arrow::RecordBatch::Make(schema, rows, {builder.Finish().ValueOrDie()});
   };
-  const auto stitch = [&](const Batches& batches, bool by_dictionary = true) {
+  const auto stitch = [&](const Batches& batches, bool by_dictionary = true,
+                          int64_t dictionary_bytes = 1 << 20) {
     std::vector<StitchPart> parts;
     for (size_t i = 0; i < batches.size(); ++i) {
       parquet::WriterProperties::Builder builder;
       if (!by_dictionary) builder.disable_dictionary();
       builder.max_rows_per_page(1000)->enable_write_page_index();
+      builder.dictionary_pagesize_limit(dictionary_bytes);
       const std::string key = fmt::format("in{}", i);
       WriteByLibrary(key, *ToTable({batches[i]}), 1 << 20, builder);
       parts.push_back({.input = Input(key), .row_group = 0});
@@ -383,9 +426,126 @@ TEST_F(ParquetRewrite, DictionariesAreKeptUnitedOrMaterialised) {
                    column([](int i) { return i < 1000 ? "null" : "z"; }, 2000)});
   EXPECT_EQ(counts.pages_materialised, 0);
   EXPECT_EQ(counts.columns_decoded, 0);
+  // A dictionary that was given up: pages of values behind pages of indices.
+  counts = stitch({column(mod(50, "a"), 3000), column(mod(900, "b"), 3000)}, true, 400);
+  EXPECT_EQ(counts.columns_decoded, 0);
   // 2^16 + 1 entries: indices of 17 bits, each value often enough.
   counts = stitch({column(mod(1, "first"), 300'000), column(mod(65'537, ""), 300'000)});
   EXPECT_GT(counts.pages_remapped, 0);
+}
+
+// A file of one required column whose one page holds `count` times the one entry of its dictionary,
+// in indices of no bit.
+TEST_F(ParquetRewrite, IndicesOfNoBitAreRead) {
+  const auto schema = arrow::schema({arrow::field("s", arrow::utf8(), false)});
+  arrow::StringBuilder other;
+  ASSERT_TRUE(other.AppendValues({"a", "b", "a"}).ok());
+  Write("other", {arrow::RecordBatch::Make(schema, 3, {other.Finish().ValueOrDie()})},
+        {.columns = {{.path = "s", .dictionary = DictionaryChoice::kAlways}}});
+  const auto input = Input("other");
+
+  const auto bytes = Create("one");
+  auto file = ParquetAssembler::Make(input->schema(), nullptr, {.file_name = "one"}, *bytes);
+  ASSERT_TRUE(file.ok());
+  auto compressor = PageCompressor::Make(0, std::nullopt);
+  std::string pages;
+  ASSERT_TRUE(WriteDictionaryPage(std::string("\x01\0\0\0z", 5), 1, *compressor, pages).ok());
+  const auto data_page = static_cast<int64_t>(pages.size());
+  ASSERT_TRUE(WriteDataPage({.num_values = 5,
+                             .encoding = static_cast<int>(PageEncoding::kRleDictionary),
+                             .values = std::string_view("\0", 1)},
+                            file->columns()[0], *compressor, pages)
+                  .ok());
+  using namespace parquet_field::column_metadata;  // NOLINT: a list of fields follows
+  ThriftValue metadata = ThriftValue::Struct();
+  metadata.Set(kType, ThriftValue::I32(6));
+  metadata.Set(kEncodings, ThriftValue::List(ThriftType::kI32, {ThriftValue::I32(8)}));
+  metadata.Set(kCodec, ThriftValue::I32(0));
+  metadata.Set(kNumValues, ThriftValue::I64(5));
+  metadata.Set(kTotalUncompressedSize, ThriftValue::I64(static_cast<int64_t>(pages.size())));
+  metadata.Set(kTotalCompressedSize, ThriftValue::I64(static_cast<int64_t>(pages.size())));
+  metadata.Set(kDataPageOffset, ThriftValue::I64(4 + data_page));
+  metadata.Set(kDictionaryPageOffset, ThriftValue::I64(4));
+  EncodedChunk chunk;
+  chunk.chunk.Set(parquet_field::column_chunk::kMetaData, std::move(metadata));
+  chunk.pages_began_at = 4;
+  ASSERT_TRUE(file->BeginRowGroup(ctx_, 5).ok());
+  ASSERT_TRUE(file->AppendPages(ctx_, std::as_bytes(std::span(pages))).ok());
+  ASSERT_TRUE(file->EndChunk(std::move(chunk)).ok());
+  ASSERT_TRUE(file->EndRowGroup(ctx_).ok());
+  const auto finished = file->Finish(ctx_);
+  ASSERT_TRUE(finished.ok()) << finished.status().ToString();
+  ASSERT_TRUE(bytes->Close(ctx_).ok());
+
+  StitchCounts counts;
+  const StitchedRun run({{.input = input, .row_group = 0}, {.input = Input("one"), .row_group = 0}},
+                        {}, memory_, counts);
+  WriteEncoded("out", schema, *input, {&run});
+  EXPECT_EQ(counts.pages_remapped, 1);
+  const auto rows = Read("out", schema);
+  const auto& texts = static_cast<const arrow::StringArray&>(*rows->column(0)->chunk(0));
+  ASSERT_EQ(texts.length(), 8);
+  EXPECT_EQ(texts.GetView(1), "b");
+  for (int64_t i = 3; i < 8; ++i) EXPECT_EQ(texts.GetView(i), "z");
+}
+
+// check: DATA-12
+// check: DATA-13
+TEST_F(ParquetRewrite, ColumnsOfOtherPageBoundariesAndNestedOnesLoseTheSameRows) {
+  const auto schema =
+      arrow::schema({arrow::field("narrow", arrow::int32()), arrow::field("wide", arrow::utf8()),
+                     arrow::field("l", arrow::list(arrow::int32()))});
+  arrow::StringBuilder wide;
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(wide.Append(fmt::format("{:>{}}", i, 20 + i % 50)).ok());
+  }
+  const auto batch = arrow::RecordBatch::Make(
+      schema, 2000,
+      {data::testing::RandomArray(random_, arrow::int32(), 2000, true), wide.Finish().ValueOrDie(),
+       data::testing::RandomArray(random_, arrow::list(arrow::int32()), 2000, true)});
+  parquet::WriterProperties::Builder builder;
+  builder.disable_dictionary()->enable_write_page_index()->data_pagesize(1500);
+  builder.write_batch_size(10);
+  WriteByLibrary("in", *ToTable({batch}), 2000, builder);
+  const auto input = Input("in");
+  const auto pages = [&](int column) {
+    const ChunkView view = *ViewChunk(input->footer.chunk(0, column), "in");
+    return (*ReadOffsetIndex(ctx_, *input->source, view, 2000, "in"))->pages;
+  };
+  ASSERT_NE(pages(0).size(), pages(1).size());
+  Positions deleted;
+  std::vector<int64_t> kept;
+  for (int64_t row = 0; row < 2000; ++row) {
+    if (row >= 500 && row < 700) {
+      deleted.Add(static_cast<uint64_t>(row));
+    } else {
+      kept.push_back(row);
+    }
+  }
+  const RowFilter filter(std::move(deleted));
+  StitchCounts counts;
+  const StitchedRun run({{.input = input, .row_group = 0, .deleted = &filter}}, {}, memory_,
+                        counts);
+  WriteEncoded("out", schema, *input, {&run});
+  ExpectSameRows(*Read("out", schema), *TakeRows(*ToTable({batch}), kept));
+  EXPECT_EQ(counts.columns_decoded, 1);
+  EXPECT_GT(counts.pages_filtered, 0);
+  EXPECT_GT(counts.pages_copied, counts.pages_filtered);
+}
+
+// check: DATA-14
+TEST_F(ParquetRewrite, PositionsAfterADeleteAreCountedRight) {
+  Positions deleted;
+  for (uint64_t row = 0; row < 3000; ++row) {
+    if (row / 64 % 5 == 0 || random_.Next() % 7 == 0) deleted.Add(row);
+  }
+  const RowFilter filter(deleted);
+  int64_t wanted = 0;
+  for (int64_t row = 0; row < 3000; ++row) {
+    if (deleted.Contains(static_cast<uint64_t>(row))) continue;
+    ASSERT_EQ(PositionWithout(filter, row), wanted);
+    ++wanted;
+  }
 }
 
 TEST_F(ParquetRewrite, StatisticsOfStitchedFilesEqualARecount) {

@@ -352,6 +352,41 @@ TEST_F(ParquetRoundtrip, BloomFiltersAndStatisticsSkipRowGroups) {
   EXPECT_EQ(rows_for("aaaa").second, 4);
 }
 
+TEST_F(ParquetRoundtrip, FailuresAfterADurableStepLeaveNothingOnceAborted) {
+  const auto schema = RandomSchema(random_, 2, false);
+  const auto batch = RandomBatch(random_, schema, 300);
+  int64_t reached = 0;
+  for (int64_t nth = 1; nth < 20; ++nth) {
+    partforge::testing::FailNth faults(nth, "data.");
+    world_.UseFaults(faults);
+    const Context ctx = world_.context();
+    RollingSink sink(
+        store_,
+        [&](const Context& c, int64_t number) -> Result<RollingSink::Opened> {
+          RollingSink::Opened opened{.key = "r/" + std::to_string(number), .sink = nullptr};
+          PF_ASSIGN(auto bytes, store_.Create(c, opened.key, -1));
+          PF_ASSIGN(opened.sink,
+                    ParquetSink::Open(c, std::move(bytes), opened.key, schema, {}, memory_));
+          return opened;
+        },
+        {.size_bytes = INT64_MAX, .rows = 100});
+    Status status = sink.Write(ctx, *batch);
+    if (status.ok()) {
+      const auto files = sink.Close(ctx);
+      if (!files.ok()) status = files.status();
+    }
+    if (!faults.has_fired()) {
+      EXPECT_TRUE(status.ok());
+      break;
+    }
+    ++reached;
+    EXPECT_FALSE(status.ok());
+    ASSERT_TRUE(sink.Abort(ctx).ok());
+    EXPECT_TRUE(ListAll(ctx, store_, "r/")->empty()) << faults.fired_point();
+  }
+  EXPECT_EQ(reached, 6);  // two steps for each of three files
+}
+
 TEST_F(ParquetRoundtrip, DamagedFilesAreErrorsAndNothingElse) {
   const auto schema = RandomSchema(random_, 5, true);
   Write("f", {RandomBatch(random_, schema, 300)}, {.row_group_rows = 150, .page_rows = 50});

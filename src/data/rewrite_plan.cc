@@ -18,6 +18,7 @@ using namespace parquet_field;  // NOLINT: names of parquet.thrift
 // A dictionary of more than this share of its chunk's bytes holds mostly values that occur once:
 // joining such chunks turns indices into values, which costs about as much as encoding.
 constexpr double kUniqueDictionaryShare = 0.4;
+constexpr int64_t kUniqueRowsPerByte = 2;
 // Above this share of the bytes in such columns rows are decoded.
 constexpr double kMaterialisedShareMax = 0.5;
 // Pages lost rows in more than this share of their bytes: decoding costs the same.
@@ -91,9 +92,12 @@ class Planner {
           ViewChunk(file.footer.chunk(group.ref.row_group, static_cast<int>(c)), file.file_name));
       group.bytes += view.bytes.length;
       const auto bytes = static_cast<double>(view.bytes.length);
-      if (view.dictionary_page_offset &&
-          static_cast<double>(view.data_page_offset - *view.dictionary_page_offset) >
-              kUniqueDictionaryShare * bytes) {
+      const int64_t dictionary_bytes =
+          view.dictionary_page_offset ? view.data_page_offset - *view.dictionary_page_offset : 0;
+      // A column of few values may be nothing but its dictionary: there it takes next to no bytes a
+      // row.
+      if (static_cast<double>(dictionary_bytes) > kUniqueDictionaryShare * bytes &&
+          dictionary_bytes * kUniqueRowsPerByte > view.num_values) {
         unique += bytes;
       }
       if (file.columns[c].max_repetition_level > 0) nested += bytes;
@@ -149,7 +153,8 @@ class Planner {
       rows += other->live_rows;
       bytes += other->bytes;
     }
-    if (!run_.empty() && (rows > rows_max_ || bytes > target_.copy.row_group_bytes)) EndRun();
+    const int64_t bytes_max = std::min(target_.copy.row_group_bytes, target_.run_bytes_max);
+    if (!run_.empty() && (rows > rows_max_ || bytes > bytes_max)) EndRun();
     run_.push_back(&group);
   }
 

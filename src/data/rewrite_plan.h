@@ -25,6 +25,8 @@ struct RewriteInput {
 struct RewriteTarget {
   CopyTarget copy;
   int64_t row_group_rows_max = int64_t{8} << 20;
+  // No run is joined beyond: some readers hold the size of a column chunk in 32 bits.
+  int64_t run_bytes_max = int64_t{1} << 30;
   // Steps of the first kind only where nothing else is to be done: what a dry run compares with.
   bool decodes_always = false;
 };
@@ -54,6 +56,12 @@ struct RewriteStep {
 // The run may degrade a column of a step to decoding, never skip rows.
 Result<std::vector<RewriteStep>> PlanRewrite(const std::vector<RewriteInput>& inputs,
                                              const RewriteTarget& target);
+
+// Where a row of a file stands after its deleted rows are gone: p − rank(D, p). The same for every
+// kind of step, as all keep the order. The row itself must be live.
+inline int64_t PositionWithout(const RowFilter& deleted, int64_t position) {
+  return position - static_cast<int64_t>(deleted.deleted().Rank(static_cast<uint64_t>(position)));
+}
 
 struct RewriteCounts {
   int64_t row_groups_copied = 0;

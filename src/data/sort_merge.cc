@@ -268,11 +268,22 @@ class Sorter {
     return {};
   }
 
+  // A merge holds a batch of every run: those of spilled runs are small, so that all of them take
+  // no more than half of what a run took.
+  MergeOptions SpillOptions() const {
+    constexpr int64_t kBytesMin = int64_t{64} << 10;
+    MergeOptions options = options_.merge;
+    const auto runs = static_cast<int64_t>(2 * options_.fan_in_max);
+    options.batch_bytes_max =
+        std::min(options.batch_bytes_max, std::max(options_.run_bytes / runs, kBytesMin));
+    return options;
+  }
+
   // The rows in memory as a sorted source. Null when there are none and some were spilled.
   std::unique_ptr<BatchSource> TakeSorted() {
     if (batches_.empty() && !files_.empty()) return nullptr;
     auto sorted = std::make_unique<SortedRows>(input_.schema(), std::move(batches_),
-                                               std::move(batch_keys_), options_.merge, memory_);
+                                               std::move(batch_keys_), SpillOptions(), memory_);
     batches_.clear();
     batch_keys_.clear();
     bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <numeric>
 
 #include "data/random_batches.h"
@@ -84,6 +85,29 @@ class SortMerge : public ::testing::Test {
   SpillSpace space_{dir_.path(), int64_t{1} << 30};
 };
 
+template <class ArrayType>
+int CompareValues(const arrow::Array& array, int64_t a, int64_t b) {
+  const auto& typed = static_cast<const ArrayType&>(array);
+  const auto x = typed.GetView(a), y = typed.GetView(b);
+  return x < y ? -1 : y < x ? 1 : 0;
+}
+
+// IEEE total order: by sign and magnitude of the bits.
+template <class ArrayType, class Bits>
+int CompareFloats(const arrow::Array& array, int64_t a, int64_t b) {
+  const auto rank = [&](int64_t row) {
+    const auto bits = std::bit_cast<Bits>(static_cast<const ArrayType&>(array).Value(row));
+    return bits < 0 ? std::numeric_limits<Bits>::min() - bits - 1 : bits;
+  };
+  return rank(a) < rank(b) ? -1 : rank(b) < rank(a) ? 1 : 0;
+}
+
+int CompareDecimals(const arrow::Array& array, int64_t a, int64_t b) {
+  const auto& typed = static_cast<const arrow::Decimal128Array&>(array);
+  const arrow::Decimal128 x(typed.GetValue(a)), y(typed.GetValue(b));
+  return x < y ? -1 : y < x ? 1 : 0;
+}
+
 // The order of two values, told without keys.
 int Compare(const arrow::Array& array, int64_t a, int64_t b, const SortColumn& column) {
   if (array.IsNull(a) || array.IsNull(b)) {
@@ -91,38 +115,53 @@ int Compare(const arrow::Array& array, int64_t a, int64_t b, const SortColumn& c
     return array.IsNull(a) == (column.nulls == NullOrder::kNullsFirst) ? -1 : 1;
   }
   int order = 0;
-  const auto by = [&](const auto& x, const auto& y) { order = x < y ? -1 : y < x ? 1 : 0; };
   switch (array.type_id()) {
-    case arrow::Type::BOOL: {
-      const auto& values = static_cast<const arrow::BooleanArray&>(array);
-      by(values.Value(a), values.Value(b));
+    case arrow::Type::BOOL:
+      order = CompareValues<arrow::BooleanArray>(array, a, b);
       break;
-    }
-    case arrow::Type::DOUBLE: {
-      const auto rank = [&](int64_t row) {
-        int64_t bits = 0;
-        const double value = static_cast<const arrow::DoubleArray&>(array).Value(row);
-        std::memcpy(&bits, &value, sizeof bits);
-        return bits < 0 ? std::numeric_limits<int64_t>::min() - bits - 1 : bits;
-      };
-      by(rank(a), rank(b));
+    case arrow::Type::INT8:
+      order = CompareValues<arrow::Int8Array>(array, a, b);
       break;
-    }
-    case arrow::Type::STRING: {
-      const auto& values = static_cast<const arrow::StringArray&>(array);
-      by(values.GetView(a), values.GetView(b));
+    case arrow::Type::INT16:
+      order = CompareValues<arrow::Int16Array>(array, a, b);
       break;
-    }
-    case arrow::Type::DECIMAL128: {
-      const auto& values = static_cast<const arrow::Decimal128Array&>(array);
-      by(arrow::Decimal128(values.GetValue(a)), arrow::Decimal128(values.GetValue(b)));
+    case arrow::Type::INT32:
+      order = CompareValues<arrow::Int32Array>(array, a, b);
       break;
-    }
-    case arrow::Type::INT32: {
-      const auto& values = static_cast<const arrow::Int32Array&>(array);
-      by(values.Value(a), values.Value(b));
+    case arrow::Type::INT64:
+      order = CompareValues<arrow::Int64Array>(array, a, b);
       break;
-    }
+    case arrow::Type::UINT32:
+      order = CompareValues<arrow::UInt32Array>(array, a, b);
+      break;
+    case arrow::Type::UINT64:
+      order = CompareValues<arrow::UInt64Array>(array, a, b);
+      break;
+    case arrow::Type::DATE32:
+      order = CompareValues<arrow::Date32Array>(array, a, b);
+      break;
+    case arrow::Type::TIME64:
+      order = CompareValues<arrow::Time64Array>(array, a, b);
+      break;
+    case arrow::Type::TIMESTAMP:
+      order = CompareValues<arrow::TimestampArray>(array, a, b);
+      break;
+    case arrow::Type::FLOAT:
+      order = CompareFloats<arrow::FloatArray, int32_t>(array, a, b);
+      break;
+    case arrow::Type::DOUBLE:
+      order = CompareFloats<arrow::DoubleArray, int64_t>(array, a, b);
+      break;
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      order = CompareValues<arrow::BinaryArray>(array, a, b);
+      break;
+    case arrow::Type::FIXED_SIZE_BINARY:
+      order = CompareValues<arrow::FixedSizeBinaryArray>(array, a, b);
+      break;
+    case arrow::Type::DECIMAL128:
+      order = CompareDecimals(array, a, b);
+      break;
     default:
       ADD_FAILURE() << array.type()->ToString();
   }
@@ -132,13 +171,29 @@ int Compare(const arrow::Array& array, int64_t a, int64_t b, const SortColumn& c
 // check: DATA-15
 TEST_F(SortMerge, KeysOrderAsTheirValuesDo) {
   const std::vector<std::shared_ptr<arrow::DataType>> types = {
-      arrow::boolean(), arrow::float64(), arrow::utf8(), arrow::decimal128(30, 4), arrow::int32()};
-  for (int round = 0; round < 30; ++round) {
+      arrow::boolean(),
+      arrow::int8(),
+      arrow::int16(),
+      arrow::int32(),
+      arrow::int64(),
+      arrow::uint32(),
+      arrow::uint64(),
+      arrow::float32(),
+      arrow::float64(),
+      arrow::utf8(),
+      arrow::binary(),
+      arrow::fixed_size_binary(5),
+      arrow::decimal128(30, 4),
+      arrow::date32(),
+      arrow::timestamp(arrow::TimeUnit::MICRO),
+      arrow::time64(arrow::TimeUnit::MICRO)};
+  for (int round = 0; round < 60; ++round) {
     arrow::FieldVector fields;
     arrow::ArrayVector arrays;
     std::vector<SortColumn> columns;
     for (int i = 0; i < 3; ++i) {
-      const auto& type = types[random_.Next() % types.size()];
+      const size_t turn = static_cast<size_t>(round + i);
+      const auto& type = i == 0 ? types[turn % types.size()] : types[random_.Next() % types.size()];
       const bool nullable = random_.Next() % 2 == 0;
       fields.push_back(arrow::field(fmt::format("c{}", i), type, nullable));
       arrays.push_back(RandomArray(random_, type, 60, nullable, {.distinct_max = 7}));
@@ -203,6 +258,28 @@ TEST_F(SortMerge, SortIsStableWithAndWithoutSpilling) {
   EXPECT_GT(space_.total_bytes(), 0);
   EXPECT_EQ(space_.used_bytes(), 0);
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(SortMerge, SortAndWideMergeStayWithinASmallBudget) {
+  partforge::testing::TestWorld small(int64_t{24} << 20);
+  const Context ctx = small.context();
+  ArrowMemory memory(ctx.memory);
+  const auto schema = KeySchema();
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  Batches batches;
+  for (int i = 0; i < 40; ++i) {
+    for (auto& batch : SortedBatches(i, 2000, 1'000'000)) batches.push_back(std::move(batch));
+  }
+  std::reverse(batches.begin(), batches.end());
+  const auto input = Source(batches);
+  // A run for nearly each batch: some two hundred at once.
+  const auto sorted =
+      Sort(ctx, *input, **keys, {.run_bytes = 40'000, .fan_in_max = 256}, space_, memory);
+  ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+  const auto table = ReadAll(ctx, **sorted);
+  EXPECT_EQ(table->num_rows(), 80'000);
+  EXPECT_GT(space_.total_bytes(), 0);
+  EXPECT_LE(ctx.memory.peak_bytes(), int64_t{24} << 20);
 }
 
 TEST_F(SortMerge, FullSpillSpaceIsAnErrorThatSaysSo) {
@@ -366,6 +443,40 @@ TEST_F(SortMerge, GatheredRowsDoNotDependOnHowRunsAreCut) {
     ASSERT_TRUE((*gathered)->ValidateFull().ok());
     ExpectSameRows(*ToTable({*gathered}), *TakeRows(*table, rows));
     if (HasFailure()) return;
+  }
+}
+
+TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
+  const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
+  const auto schema = arrow::schema({arrow::field("d", type)});
+  std::vector<BatchRun> runs;
+  std::vector<std::optional<std::string>> wanted;
+  for (int b = 0; b < 3; ++b) {
+    arrow::StringDictionary32Builder builder;
+    std::vector<std::optional<std::string>> values;
+    for (int i = 0; i < 50; ++i) {
+      if (random_.Next() % 5 == 0) {
+        ASSERT_TRUE(builder.AppendNull().ok());
+        values.push_back(std::nullopt);
+      } else {
+        values.push_back(fmt::format("v{}", random_.Next() % 9));
+        ASSERT_TRUE(builder.Append(*values.back()).ok());
+      }
+    }
+    const auto batch = arrow::RecordBatch::Make(schema, 50, {builder.Finish().ValueOrDie()});
+    for (const auto& [begin, count] : {std::pair(3, 1), std::pair(10, 33), std::pair(0, 50)}) {
+      runs.push_back({.batch = batch, .begin = begin, .count = count});
+      for (int i = 0; i < count; ++i) wanted.push_back(values[static_cast<size_t>(begin + i)]);
+    }
+  }
+  const auto gathered = Gather(schema, runs, memory_);
+  ASSERT_TRUE(gathered.ok()) << gathered.status().ToString();
+  const auto& got = static_cast<const arrow::DictionaryArray&>(*(*gathered)->column(0));
+  const auto& dictionary = static_cast<const arrow::StringArray&>(*got.dictionary());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    ASSERT_EQ(got.IsNull(row), !wanted[i].has_value());
+    ASSERT_TRUE(!wanted[i] || dictionary.GetView(got.GetValueIndex(row)) == *wanted[i]);
   }
 }
 
