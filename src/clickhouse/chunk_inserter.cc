@@ -168,8 +168,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       if (!is_data && failure_class != FailureClass::kSql) return explained;
       return std::move(explained).Explain(
           is_data ? 2145 : 2144, request_.query_id_prefix,
-          "correct the INSERT SELECT in a new job; the uploaded parts can be reused with "
-          "--copy-parts-from-job");
+          "correct the INSERT SELECT and upload again with another --job-id");
     }
     PF_TRY(ShrinkAfter(ctx, index, failure, failures));
     PF_TRY(tables_.TruncateStaging(ctx));

@@ -79,13 +79,15 @@ class ImportLock {
   std::jthread thread_;
 };
 
-// The message in an aborted commit's evidence.
-std::string AbortReason(const Commit& commit) {
+// Why a commit was aborted, from its evidence.
+Status AbortReason(const Commit& commit) {
   const Result<JsonDoc> evidence = ParseJson(commit.evidence);
-  if (!evidence.ok() || !evidence->is_object()) return commit.evidence;
+  if (!evidence.ok() || !evidence->is_object()) return Status(Code::kInternal, commit.evidence);
   JsonReader reader(*evidence, "evidence");
   const Result<std::string> error = reader.StringOr("error", "taken back before it was placed");
-  return error.ok() ? *error : commit.evidence;
+  const Result<std::string> failure_class = reader.StringOr("failure_class", "");
+  if (!error.ok() || !failure_class.ok()) return Status(Code::kInternal, commit.evidence);
+  return RecordedStatus(*error, *failure_class);
 }
 
 // An artifact whose description is damaged or gone can never be decided: the part fails, so that
@@ -200,7 +202,8 @@ Status StatusOf(const ImportSummary& summary) {
     const std::string message =
         fmt::format("{} artifacts failed, the first: {}: {}", summary.failed.size(),
                     summary.failed.front().part_id, summary.failed.front().message);
-    return Status(Code::kInternal, message)
+    // Nothing is published: the command ends as the first artifact did.
+    return Status(is_nothing_done ? summary.failed.front().code : Code::kInternal, message)
         .Explain(is_nothing_done ? number : 2149, summary.table,
                  fmt::format("partforge retry-failed --job-id={} --all   runs {} again",
                              summary.job_id, is_nothing_done ? "all of them" : "the failed ones"));
@@ -245,11 +248,14 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     const auto note = [&](const std::string& part, const Status& status) {
       const std::lock_guard hold(mutex);
       if (status.code() == Code::kUnknownOutcome) {
-        summary.in_doubt.push_back({part, status.message(), status.explanation().pf_number});
+        summary.in_doubt.push_back(
+            {part, status.message(), status.explanation().pf_number, status.code()});
       } else if (status.code() == Code::kConflict || status.code() == Code::kLeaseLost) {
-        summary.conflicts.push_back({part, status.message(), status.explanation().pf_number});
+        summary.conflicts.push_back(
+            {part, status.message(), status.explanation().pf_number, status.code()});
       } else {
-        summary.failed.push_back({part, status.message(), status.explanation().pf_number});
+        summary.failed.push_back(
+            {part, status.message(), status.explanation().pf_number, status.code()});
       }
     };
     const auto has_stopped = [&] {
@@ -264,11 +270,11 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
           PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
           // Taken back, and FINISHED as before: there was no room for it, nor is there for others.
           if (task.state == TaskState::kFinished) {
-            return Status(Code::kExhausted, AbortReason(*carried))
+            return Status(Code::kExhausted, AbortReason(*carried).message())
                 .Explain(7007, target.detached().string(),
                          "free space on the table's disk, then run the same command again");
           }
-          note(part, Status(Code::kInternal, AbortReason(*carried)));
+          note(part, AbortReason(*carried));
           return {};
         }
         PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, carried->id));

@@ -34,7 +34,8 @@ struct ImportRequest {
 
 struct FailedImport {
   std::string part_id, message;
-  int pf_number = 0;  // 0 = not known
+  int pf_number = 0;            // 0 = not known
+  Code code = Code::kInternal;  // what the failure stands for
 };
 struct ImportSummary {
   std::string job_id, table;

@@ -178,8 +178,8 @@ TEST_F(ImportOutcome, AnArtifactThatTheEngineRefusesMustBeMadeAnew) {
   const auto imported = Import(Serial());
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   const Status outcome = StatusOf(*imported);
-  EXPECT_EQ(outcome.code(), Code::kInternal);
-  EXPECT_NE(outcome.explanation().pf_number, 2149);  // nothing was published: exit 1, not 4
+  EXPECT_EQ(outcome.code(), Code::kCorruption);      // damaged, and nothing published: exit 8
+  EXPECT_NE(outcome.explanation().pf_number, 2149);  // so not 4
   const std::vector<Task> failed = rig_.Tasks(TaskState::kFailed);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].failure_class, "data");

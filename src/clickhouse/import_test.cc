@@ -72,7 +72,9 @@ TEST(ImportSummary, TellsWhatEndedItBeforeWhatFailed) {
   summary.failed.push_back({"p1", "bad", 0});
   EXPECT_EQ(StatusOf(summary).explanation().pf_number, 2148);  // nothing is published: exit 1
   summary.failed[0].pf_number = 2133;
+  summary.failed[0].code = Code::kCorruption;
   EXPECT_EQ(StatusOf(summary).explanation().pf_number, 2133);
+  EXPECT_EQ(StatusOf(summary).code(), Code::kCorruption);
   summary.imported = 1;
   EXPECT_EQ(StatusOf(summary).explanation().pf_number, 2149);
   summary.ended_early = Status(Code::kUnavailable, "the server is away");

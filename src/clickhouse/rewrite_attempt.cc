@@ -170,7 +170,9 @@ Status RewriteAttempt::Attach(const Context& ctx) {
                   fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
                               "unknown here",
                               column))
-        .Explain(2147, part_.part_name, "provide the function with --udf-path");
+        .Explain(2147, part_.part_name,
+                 "give the column its values on the server (ALTER TABLE … MATERIALIZE COLUMN), "
+                 "then freeze again");
   }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",

@@ -77,6 +77,19 @@ std::string RecordedError(const Status& status) {
   return (text + status.message()).substr(0, kErrorBytesMax);
 }
 
+Status RecordedStatus(std::string_view error, std::string_view failure_class) {
+  int number = 0;
+  const size_t colon = error.find(": ");
+  if (error.starts_with("PF") && colon != std::string_view::npos) {
+    const auto [end, wrong] = std::from_chars(error.data() + 2, error.data() + colon, number);
+    if (wrong != std::errc() || end != error.data() + colon) number = 0;
+    if (number != 0) error.remove_prefix(colon + 2);
+  }
+  const bool is_data = failure_class == FailureClassName(FailureClass::kData);
+  return Status(is_data ? Code::kCorruption : Code::kInternal, std::string(error))
+      .Explain(number, "", "");
+}
+
 Failure FailureFrom(const Status& status) {
   return Failure{.failure_class = ClassOf(status.code()),
                  .code = EngineCode(status.message()),

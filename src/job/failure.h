@@ -23,6 +23,9 @@ Failure FailureFrom(const Status& status);
 
 // What is kept of a failure for people: "PF2145: …", at most 4 KiB. Requires !status.ok().
 std::string RecordedError(const Status& status);
+// The reverse, for whoever tells a recorded failure to a person: the PF number is taken off the
+// text, class `data` is kCorruption, everything else kInternal.
+Status RecordedStatus(std::string_view error, std::string_view failure_class);
 
 // Every task of the lease goes back where it was claimed from (READY, or COMPACT_READY for a batch)
 // and is not taken again for `backoff_ms`. `failure` may be null: handed back without a reason.

@@ -35,6 +35,20 @@ TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
   EXPECT_EQ(FailureFrom(Status(Code::kInternal, "")).code, 0);
 }
 
+TEST(RecordedStatus, GivesBackNumberAndCode) {
+  const Status was = Status(Code::kCorruption, "size: 3 expected").Explain(2133, "part", "retry");
+  const Status read = RecordedStatus(RecordedError(was), "data");
+  EXPECT_EQ(read.code(), Code::kCorruption);
+  EXPECT_EQ(read.explanation().pf_number, 2133);
+  EXPECT_EQ(read.message(), "size: 3 expected");
+  for (const char* text : {"x", "PF: x", "PFx: y", "PF12", ""}) {
+    const Status plain = RecordedStatus(text, "env");
+    EXPECT_EQ(plain.code(), Code::kInternal);
+    EXPECT_EQ(plain.explanation().pf_number, 0) << text;
+    EXPECT_EQ(plain.message(), text);
+  }
+}
+
 TEST(RecordedError, BeginsWithTheNumberAndIsBounded) {
   EXPECT_EQ(RecordedError(Status(Code::kInternal, "x")), "x");
   EXPECT_EQ(RecordedError(Status(Code::kCorruption, "x").Explain(2133, "part", "retry")),
