@@ -18,6 +18,8 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
+import schemas
+
 BINARY = os.environ["PARTFORGE_BINARY"]
 SOURCE = os.environ["PARTFORGE_SOURCE_DIR"]
 DEPS = os.environ["PARTFORGE_DEPS_PREFIX"]
@@ -253,10 +255,10 @@ class Rig:
               "%s\nended with %s, expected %s\n%s\n%s" % (" ".join(words), done.returncode, expect, out[-3000:], err[-6000:]))
         return done.returncode, out, err
 
-    def start(self, *words, fault=None):
+    def start(self, *words, fault=None, trace=None):
         """Starts the program; the caller waits for it with `end`."""
         return subprocess.Popen([BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                env=self.surroundings(fault))
+                                env=self.surroundings(fault, trace))
 
     def end(self, process, expect=0, timeout=300):
         out, err = process.communicate(timeout=timeout)
@@ -277,14 +279,16 @@ class Rig:
     def json(self, *words, **options):
         _, out, err = self.run(*words, "--json", **options)
         try:
-            return json.loads(out)
+            document = json.loads(out)
         except json.JSONDecodeError as error:
             raise Failed("%s printed no JSON document: %s\n%s\n%s" % (words[0], error, out, err)) from None
+        faults = schemas.of_document(words[0], document)
+        check(not faults, "; ".join(faults[:10]))
+        return document
 
     def status(self, job, is_quiet=True):
         """job-status, with everything that could disturb its one document. Counts and parts agree when nobody works."""
         document = self.json("job-status", "--job-id=" + job, "--details", "-vv", *self.state)
-        check(document["schema"] == "partforge.job-status/1", "unknown schema: %s" % document["schema"])
         summary = document["summary"]
         if not is_quiet:
             return document
