@@ -35,6 +35,11 @@ class Skipped(Exception):
     pass
 
 
+def skipped(name, reason):
+    """Says that a test, or a part of one, could not run here. scripts/check lists these lines at its end."""
+    print("SKIPPED %-49s %s" % (name, reason), flush=True)
+
+
 def check(condition, message):
     if not condition:
         raise Failed(message)
@@ -451,7 +456,7 @@ class Folder:
 
 def run_tests(tests, wanted=None):
     """Runs the named tests (all without names), one line each; answers (passed, failed, skipped)."""
-    passed = failed = skipped = 0
+    passed = failed = left_out = 0
     for name, test in tests.items():
         if wanted and not any(word in name for word in wanted):
             continue
@@ -461,19 +466,19 @@ def run_tests(tests, wanted=None):
             passed += 1
             print("ok   %-52s %6.1f s" % (name, time.monotonic() - started), flush=True)
         except Skipped as reason:
-            skipped += 1
-            print("SKIPPED %-49s %s" % (name, reason), flush=True)
+            left_out += 1
+            skipped(name, reason)
         except Failed as error:
             failed += 1
             print("FAIL %-52s %6.1f s\n%s" % (name, time.monotonic() - started, error), flush=True)
         except Exception:   # a test that breaks is a failed test; the others still run
             failed += 1
             print("FAIL %-52s %6.1f s\n%s" % (name, time.monotonic() - started, traceback.format_exc()), flush=True)
-    return passed, failed, skipped
+    return passed, failed, left_out
 
 
-def finish(passed, failed, skipped):
-    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+def finish(passed, failed, left_out):
+    print("%d passed, %d failed, %d skipped" % (passed, failed, left_out))
     sys.exit(1 if failed or not passed else 0)
 
 

@@ -115,7 +115,8 @@ def mismatches(value, schema, place):
 
 def of_document(command, document):
     """What of a command's document is not as its schema says."""
-    if not isinstance(document, dict) or next(iter(document), None) != "schema" or document["schema"] != "partforge.%s/1" % command:
+    name = "partforge.%s/1" % command.replace(" ", "-")
+    if not isinstance(document, dict) or next(iter(document), None) != "schema" or document["schema"] != name:
         return ["no document of %s: %.200r" % (command, document)]
     schema = UPLOAD_PLAN if command == "upload-freeze" and document.get("dry_run") else DOCUMENTS.get(command)
     return mismatches(document, schema, command) if schema is not None else ["no schema of the documents of " + command]
