@@ -48,11 +48,11 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
   UploadPlan plan;
   plan.job_id = request.job_id.empty() ? MakeJobId(ctx.random) : request.job_id;
   if (!IsValidId(plan.job_id)) {
-    return Status(Code::kInvalidArgument,
+    return Status(Code::kRefused,
                   fmt::format(
                       "a job id has 1 to 128 letters, digits, dots, hyphens or underscores: {}",
-                      plan.job_id))
-        .Explain(1005, "--job-id", "leave it out to have one drawn");
+                      plan.job_id.substr(0, 200)))
+        .Explain(8006, "--job-id", "leave it out to have one drawn");
   }
   PF_TRY(CheckSourceTable(ctx, source, request.source, {}));
   PF_ASSIGN(plan.job.source_schema, ReadCreateTable(ctx, source, request.source));
