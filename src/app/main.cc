@@ -1,5 +1,6 @@
 // The one main(): picks the command, resolves its settings, builds the outside world, runs it, and
-// turns its Status into text on stderr and an exit code. Nothing else in the program exits.
+// turns its Status into text on stderr and an exit code. Nothing else in the program exits, but
+// for a second signal, a server that is forced to stop, and a child that cannot be made.
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

@@ -39,7 +39,7 @@ class StageClock {
 };
 
 // One attempt at one source part. Made, run once, dropped. The engine's tables are dropped by
-// Finish whatever happened.
+// CleanUp whatever happened.
 class RewriteAttempt {
  public:
   RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines, LocalSchemaCache& cache,
