@@ -123,6 +123,7 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
                                        .part_id = owner_task_,
                                        .bucket = job_.bucket,
                                        .source_key = part_.source_key},
+                             .manifest_sha256 = part_.manifest_sha256,
                              .directory = scope_.scratch() / "source" / part_.part_name,
                              .verify = settings_.verify == VerifyMode::kContent
                                            ? VerifyLevel::kContent
@@ -131,13 +132,6 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
                              .buckets = {}};
   PF_TRY(MakeDirectories(scope_.scratch() / "source"));
   PF_ASSIGN(source_, FetchSource(ctx, store_, request));
-  if (!part_.manifest_sha256.empty() && source_.manifest_sha256 != part_.manifest_sha256) {
-    return Status(Code::kCorruption, fmt::format("manifest has digest {}, {} was recorded",
-                                                 source_.manifest_sha256, part_.manifest_sha256))
-        .Explain(
-            2133, part_.source_key + "/manifest.json",
-            "the source artifact was changed after its upload; upload the part again in a new job");
-  }
   PF_FAULT(ctx, "clickhouse.source_fetched");
   return {};
 }

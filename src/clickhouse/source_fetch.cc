@@ -177,6 +177,12 @@ Result<FetchedSource> FetchSource(const Context& ctx, ObjectStore& store,
   FetchedSource fetched;
   PF_ASSIGN(const std::string text, ReadManifestText(ctx, store, request.source_key));
   fetched.manifest_sha256 = Sha256Hex(text);
+  // Before a word of it is believed, its version too: one that was changed is damage, not news.
+  if (!request.manifest_sha256.empty() && fetched.manifest_sha256 != request.manifest_sha256) {
+    return Differs(ManifestKey(request.source_key),
+                   fmt::format("manifest has digest {}, {} was recorded", fetched.manifest_sha256,
+                               request.manifest_sha256));
+  }
   PF_ASSIGN(fetched.manifest, ParseManifest(text));
   PF_TRY(CheckManifest(fetched.manifest, request.owner));
   PF_ASSIGN(const std::vector<Wanted> files, PlanFiles(ctx, store, request, fetched.manifest));

@@ -289,6 +289,21 @@ TEST_F(Transfer, AnotherRowsManifestIsNotUsed) {
   EXPECT_EQ(fetched.status().explanation().pf_number, 8001);
 }
 
+TEST_F(Transfer, AChangedManifestIsDamageBeforeAWordOfItIsBelieved) {
+  ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
+  const std::string key = "p/jobs/job-1/source/part-1/manifest.json";
+  ASSERT_TRUE(WriteObject(world_.context(), *store_, key, R"({"version": 99})").ok());
+  FetchSourceRequest request{.source_key = "p/jobs/job-1/source/part-1",
+                             .directory = directory_ / "x"};
+  // Nobody knows what it was: a newer program may know this version.
+  EXPECT_EQ(FetchSource(world_.context(), *store_, request).status().code(), Code::kRefused);
+  request.manifest_sha256 = Sha256Hex("what was uploaded");
+  const auto fetched = FetchSource(world_.context(), *store_, request);
+  EXPECT_EQ(fetched.status().code(), Code::kCorruption);
+  EXPECT_EQ(fetched.status().explanation().pf_number, 2133);
+  EXPECT_FALSE(fs::exists(directory_ / "x"));
+}
+
 // An artifact as the reference lays it: a manifest without a list of files.
 TEST_F(Transfer, WithoutAListOfFilesThePrefixIsListed) {
   const auto sent = Upload(Golden("proj").directory()).value();
