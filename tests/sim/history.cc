@@ -85,6 +85,7 @@ BatonOptions BatonOptionsOf(const HistoryOptions& options) {
 TokenCommitter::Variant VariantOf(Mistake mistake) {
   if (mistake == Mistake::kSharedNames) return TokenCommitter::Variant::kSharedNames;
   if (mistake == Mistake::kCopies) return TokenCommitter::Variant::kCopies;
+  if (mistake == Mistake::kNamesOnly) return TokenCommitter::Variant::kNamesOnly;
   return TokenCommitter::Variant::kRight;
 }
 
