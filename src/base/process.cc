@@ -144,7 +144,7 @@ std::vector<std::string> MergedEnvironment(const ProcessOptions& options) {
       merged.emplace_back(text);
   }
   for (const auto& [name, value] : options.environment) {
-    if (!value.empty()) merged.push_back(name + "=" + value);
+    if (!value.empty()) merged.push_back(fmt::format("{}={}", name, value));
   }
   return merged;
 }
@@ -169,6 +169,7 @@ Result<std::pair<UniqueFd, UniqueFd>> MakePipe() {
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
