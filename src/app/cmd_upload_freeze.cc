@@ -8,7 +8,7 @@
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/units.h"
-#include "engine/sql_text.h"
+#include "clickhouse/table_freeze.h"
 
 namespace partforge::app {
 namespace {
@@ -17,11 +17,7 @@ namespace {
 Status Unfreeze(const CommandInput& input, Engine& server,
                 const clickhouse::UploadFreezeRequest& request) {
   for (const std::string& freeze : request.freezes) {
-    PF_TRY(server.Query(
-        input.ctx,
-        fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                    QuoteTable(request.source.database, request.source.table), QuoteString(freeze)),
-        {}));
+    PF_TRY(clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze));
     PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
   }
   return {};
