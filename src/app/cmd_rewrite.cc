@@ -16,6 +16,7 @@
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 #include "engine/sql_text.h"
 
 namespace partforge::app {
@@ -65,27 +66,17 @@ Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeReque
       .Explain(6006, view.job.id, "use another --job-id, or the table, SQL and bucket of that job");
 }
 
-Status Unfreeze(const Context& ctx, Engine& server, const clickhouse::TableName& table,
-                const std::string& name) {
-  PF_TRY(server.Query(ctx,
-                      fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                                  QuoteTable(table.database, table.table), QuoteString(name)),
-                      {}));
-  return {};
-}
-
-// A freeze is not atomic, so one that an earlier run of this command left without a job may be
-// half-made: it is undone and made again.
+// A freeze of the same name that an earlier run of this command left without a job is of another
+// moment: it is undone and made again.
 Status Freeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
               const std::string& name) {
-  const Status frozen = clickhouse::FreezeTable(input.ctx, server, table, name);
-  if (frozen.ok() || frozen.explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
-    return frozen;
-  PF_TRY(Unfreeze(input.ctx, server, table, name));
-  PF_TRY(server.Query(input.ctx,
-                      fmt::format("ALTER TABLE {} FREEZE WITH NAME {}",
-                                  QuoteTable(table.database, table.table), QuoteString(name)),
-                      {}));
+  const Result<clickhouse::FreezeEnd> frozen =
+      clickhouse::FreezeTable(input.ctx, server, table, name);
+  if (frozen.ok()) return {};
+  if (frozen.status().explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
+    return frozen.status();
+  PF_TRY(clickhouse::UnfreezeTable(input.ctx, server, table, name));
+  PF_TRY(clickhouse::FreezeTable(input.ctx, server, table, name));
   input.ctx.log.Info("the freeze of an earlier run is made again", {{"name", name}});
   return {};
 }
@@ -151,7 +142,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     if (!frozen.ok() && frozen.explanation().pf_number != 2127) {
       Context unstopped = input.ctx;
       unstopped.stop = {};
-      Ignore(unstopped, Unfreeze(unstopped, server, request.source, freeze),
+      Ignore(unstopped, clickhouse::UnfreezeTable(unstopped, server, request.source, freeze),
              "a freeze costs disk space only");
     }
     PF_TRY(frozen);
@@ -179,7 +170,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   // Refused before the job's row was made: nothing will ever use the freeze.
   const Result<Reached> now = ReachedBefore(input, state, request.job_id);
   if (now.ok() && *now == Reached::kNothing) {
-    Ignore(input.ctx, Unfreeze(input.ctx, server, request.source, freeze),
+    Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze),
            "a freeze costs disk space only");
   }
   return copied;
@@ -210,9 +201,13 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
 }
 
 // Failed parts keep the rest from being published, but for --partial.
-Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers) {
+Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers,
+                        const RunSummary& worked) {
   const int64_t failed = CountIn(view, TaskState::kFailed);
-  if (failed == 0 || input.options.Bool("partial")) return {};
+  if (input.options.Bool("partial")) return {};
+  if (Status paused = CheckNotPaused(view); !paused.ok())
+    return worked.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
+  if (failed == 0) return {};
   const bool is_all = numbers.rewritten == 0;
   return Status(Code::kInternal,
                 fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
@@ -223,6 +218,7 @@ Status CheckFailedParts(const CommandInput& input, const JobView& view, const Jo
 }
 
 Status Run(const CommandInput& input) {
+  PF_TRY(ConfirmImport(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
@@ -266,7 +262,7 @@ Status Run(const CommandInput& input) {
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, worked_view, numbers));
+  PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
   if (!flow.is_conserved) {
@@ -278,7 +274,7 @@ Status Run(const CommandInput& input) {
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))
-    Ignore(input.ctx, Unfreeze(input.ctx, *server, request.source, freeze),
+    Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, *server, request.source, freeze),
            "a freeze costs disk space only");
   PF_ASSIGN(const JobView view, state->View(input.ctx, job_id));
   const JobNumbers done = NumbersOf(view);

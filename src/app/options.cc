@@ -253,6 +253,7 @@ class OptionResolver {
   const ReferenceFlag* ReferenceFlagOf(std::string_view name) const {
     const ReferenceFlag* const flag =
         FindSpec("state-url") == nullptr ? nullptr : FindReferenceFlag(name);
+    if (flag != nullptr && !flag->command.empty() && flag->command != command_.name) return nullptr;
     const bool has_heir = flag != nullptr && flag->fate == ReferenceFlag::Fate::kRenamed;
     return has_heir && FindSpec(flag->text) == nullptr ? nullptr : flag;
   }

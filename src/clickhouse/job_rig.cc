@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "clickhouse/artifact_fetch.h"
-#include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 #include "engine/sql_text.h"
 #include "job/migrations.h"
 #include "job/sqlite_db.h"

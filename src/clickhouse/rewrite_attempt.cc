@@ -13,6 +13,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int64_t kAnswerMs = 30'000;  // for an engine that is idle
+
 // Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
 // name.
 std::string FreezeWord(std::string_view text) {
@@ -142,8 +144,16 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
   return {};
 }
 
+Status RewriteAttempt::CheckEngineAnswers(const Context& ctx, Engine& local) {
+  Result<QueryOutcome> answer = local.Query(ctx, "SELECT 1", {.idle_timeout_ms = kAnswerMs});
+  if (answer.ok()) return {};
+  if (!ctx.IsStopping() && engines_.IsAlive(scope_.slot())) engines_.Discard(ctx, scope_.slot());
+  return std::move(answer).status().With("the engine does not answer");
+}
+
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
+  PF_TRY(CheckEngineAnswers(ctx, *local));
   PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
             cache_.Get(ctx, *local, task_.job, job_));
   source_ddl_ = schemas->source;
@@ -467,7 +477,7 @@ void RewriteAttempt::CleanUp(const Context& ctx) {
   Context unstopped = ctx;
   unstopped.stop = {};
   if (tables_ && engines_.IsAlive(scope_.slot())) {
-    const Status dropped = tables_->Drop(unstopped);
+    const Status dropped = tables_->Drop(ctx);
     tables_.reset();
     // A statement that cannot be killed holds its table, or the engine says nothing at all: the
     // lease must not be kept for it (§9.9).
