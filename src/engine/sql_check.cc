@@ -147,7 +147,7 @@ class InsertSelectCheck {
     PF_ASSIGN(formatted_tokens_, TokenizeSql(verdict_.formatted));
     PF_ASSIGN(const bool is_insert_select, ReadInsertHead());
     if (!is_insert_select) return std::move(verdict_);
-    CheckSettings();
+    CheckSettings(formatted_tokens_, "");
     PF_TRY(CheckAst(verdict_.formatted, ""));
     const bool may_evaluate =
         std::none_of(verdict_.findings.begin(), verdict_.findings.end(),
@@ -252,51 +252,52 @@ class InsertSelectCheck {
   }
 
   // Names of every SETTINGS clause, at any level: SETTINGS name = value, name = value …
-  void CheckSettings() {
-    const std::vector<SqlToken>& tokens = formatted_tokens_;
+  void CheckSettings(const std::vector<SqlToken>& tokens, std::string_view view) {
     for (size_t i = 0; i + 2 < tokens.size(); ++i) {
       if (tokens[i].text != "SETTINGS" || !tokens[i].IsWord("SETTINGS") ||
           !tokens[i + 2].IsSymbol("="))
         continue;
       size_t at = i + 1;
       while (at + 2 < tokens.size() && tokens[at].IsName() && tokens[at + 1].IsSymbol("=")) {
-        JudgeSetting(tokens[at]);
-        at = BehindValue(at + 2);
+        JudgeSetting(tokens[at], view);
+        at = BehindValue(tokens, at + 2);
         if (at >= tokens.size() || !tokens[at].IsSymbol(",")) break;
         ++at;
       }
     }
   }
   // A value is a literal, maybe signed, or a bracketed one.
-  size_t BehindValue(size_t at) const {
-    for (; at < formatted_tokens_.size(); ++at) {
-      const SqlToken& token = formatted_tokens_[at];
+  static size_t BehindValue(const std::vector<SqlToken>& tokens, size_t at) {
+    for (; at < tokens.size(); ++at) {
+      const SqlToken& token = tokens[at];
       if (token.IsSymbol("[") || token.IsSymbol("(") || token.IsSymbol("{")) {
-        const auto closing = ClosingBracket(formatted_tokens_, at);
-        return closing.ok() ? *closing + 1 : formatted_tokens_.size();
+        const auto closing = ClosingBracket(tokens, at);
+        return closing.ok() ? *closing + 1 : tokens.size();
       }
       if (!token.IsSymbol("-") && !token.IsSymbol("+")) return at + 1;
     }
     return at;
   }
-  void JudgeSetting(const SqlToken& name) {
-    const std::string text(name.text);
-    const SqlPlace place = places_.Words({name.text});
-    switch (JudgeJobSetting(name.text)) {
+  void JudgeSetting(const SqlToken& name, std::string_view view) {
+    const Result<std::string> value = TokenValue(name);
+    const std::string setting = value.ok() ? *value : std::string(name.text);
+    const std::string construct = Named("SETTINGS " + setting, view);
+    const SqlPlace place = view.empty() ? places_.Words({name.text}) : places_.Table(view);
+    switch (JudgeJobSetting(setting)) {
       case SettingVerdict::kFree:
         return;
       case SettingVerdict::kReserved:
         return Refuse(
-            kReserved, "setting", "SETTINGS " + text, place,
+            kReserved, "setting", construct, place,
             "the job sets it itself; the statement's own clause would win over the job's");
       case SettingVerdict::kRowSet:
-        return Unchunk("setting", "SETTINGS " + text, place,
+        return Unchunk("setting", construct, place,
                        "it changes which rows of the whole table are taken");
       case SettingVerdict::kWarned:
         return Add({.effect = Effect::kWarning,
                     .pf_number = 0,
                     .kind = "setting",
-                    .construct = "SETTINGS " + text,
+                    .construct = construct,
                     .place = place,
                     .why = "it replaces the block size the job would choose"});
     }
@@ -345,7 +346,7 @@ class InsertSelectCheck {
     } else if (node.Kind() == "Subquery" && above != "TableExpression" && above != "WithElement") {
       Unchunk("subquery", Named("scalar or IN subquery", view), places_.Words({"SELECT"}),
               "its value depends on rows of other ranges");
-    } else if (node.Kind() == "Set" && !IsTopSettings(ast, index)) {
+    } else if (node.Kind() == "Set" && (!view.empty() || !IsTopSettings(ast, index))) {
       Unchunk("inner_settings", Named("SETTINGS inside a subquery", view),
               places_.Words({"SETTINGS"}), "it replaces the settings that restrict the range");
     }
@@ -479,6 +480,8 @@ class InsertSelectCheck {
                       fmt::format("views nest above {} levels: {}", kViewDepthMax, name))
             .Explain(kFitsNot, name, "name the source table itself");
       }
+      PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(as_select));
+      CheckSettings(tokens, name);
       PF_TRY(CheckAst(as_select, name));
       return CheckQueryTree(as_select, name, depth + 1);
     }

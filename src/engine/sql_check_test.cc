@@ -286,6 +286,40 @@ TEST_F(SqlCheckTest, ColumnsThatNameThePartAreRefused) {
                    "virtual_column"));
 }
 
+TEST_F(SqlCheckTest, SettingsThatEndAStatementEarlyAreRefusedAtEveryLevel) {
+  for (const std::string setting :
+       {"max_execution_time = 1, timeout_overflow_mode = 'break'",
+        "`timeout_overflow_mode` = 'break'", "timeout_overflow_mode_leaf = 'break'",
+        "read_overflow_mode = 'break'", "read_overflow_mode_leaf = 'break'",
+        "result_overflow_mode = 'break'", "group_by_overflow_mode = 'any'",
+        "sort_overflow_mode = 'break'", "set_overflow_mode = 'break'",
+        "join_overflow_mode = 'break'", "distinct_overflow_mode = 'break'",
+        "transfer_overflow_mode = 'break'", "parallel_replica_offset = 1",
+        "partial_result_on_first_cancel = 1"}) {
+    for (const std::string& sql :
+         {"INSERT INTO dst.e SETTINGS " + setting + " SELECT id, d, s FROM src.e",
+          "INSERT INTO dst.e SELECT id, d, s FROM src.e SETTINGS " + setting,
+          "INSERT INTO dst.e SELECT * FROM (SELECT id, d, s FROM src.e SETTINGS " + setting +
+              ")"}) {
+      const SqlVerdict verdict = Check(sql);
+      EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2113)
+          << sql << Kinds(verdict);
+    }
+  }
+}
+
+TEST_F(SqlCheckTest, TheSettingsOfAViewAreJudgedToo) {
+  const auto made = engine_->Query(ctx(),
+                                   "CREATE VIEW src.early AS SELECT id, d, s FROM src.e SETTINGS "
+                                   "max_rows_to_read = 1, read_overflow_mode = 'break'",
+                                   {});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  const SqlVerdict verdict = Check("INSERT INTO dst.e SELECT id, d, s FROM src.early");
+  EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2113)
+      << Kinds(verdict);
+  EXPECT_TRUE(Has(verdict, "inner_settings")) << Kinds(verdict);
+}
+
 TEST_F(SqlCheckTest, TablesReadAreResolved) {
   InsertSelectRules rules = Rules();
   rules.database = "src";
