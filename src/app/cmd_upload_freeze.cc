@@ -11,7 +11,7 @@
 #include "app/wire.h"
 #include "base/units.h"
 #include "clickhouse/rewrite_job.h"
-#include "engine/sql_text.h"
+#include "clickhouse/table_freeze.h"
 
 namespace partforge::app {
 namespace {
@@ -22,11 +22,7 @@ constexpr int64_t kPageTasks = 1'000;
 Status Unfreeze(const CommandInput& input, Engine& server,
                 const clickhouse::UploadFreezeRequest& request) {
   for (const std::string& freeze : request.freezes) {
-    PF_TRY(server.Query(
-        input.ctx,
-        fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                    QuoteTable(request.source.database, request.source.table), QuoteString(freeze)),
-        {}));
+    PF_TRY(clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze));
     PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
   }
   return {};

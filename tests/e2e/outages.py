@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import socket
 import socketserver
 import subprocess
 import threading
@@ -29,6 +30,12 @@ def engine_child(worker):
                 pass
         return None
     return look
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def slow_job(rig, name, rows=11):
@@ -156,7 +163,11 @@ def test_freezes_that_are_refused(folder, server, place):
     rig = Rig(folder, server, place, "refusals")
     job = plain(rig, "refusals", rows=100, parts=2)
     job.freeze()
-    rig.refused(2127, 3, "freeze", "--freeze=" + job.freeze_name, *job.source_words())
+    check(rig.json("freeze", "--freeze=" + job.freeze_name, *job.source_words())["was_there"], "the same freeze is another one")
+    server.sql("ALTER TABLE %s FREEZE PARTITION tuple() WITH NAME 'of_then'" % job.source)
+    server.sql("INSERT INTO %s SELECT * FROM %s LIMIT 1" % (job.source, job.source))
+    rig.refused(2127, 3, "freeze", "--freeze=of_then", *job.source_words())
+    server.sql("ALTER TABLE %s DETACH PART 'all_3_3_0'" % job.source)
     rig.refused(2101, 1, "freeze", "--freeze=x", "--database=" + job.database, "--table=nothing", *rig.url)
     server.sql("CREATE VIEW %s.v AS SELECT 1" % quoted(job.database))
     rig.refused(2101, 3, "freeze", "--freeze=x", "--database=" + job.database, "--table=v", *rig.url)
@@ -170,6 +181,85 @@ def test_freezes_that_are_refused(folder, server, place):
     rig.refused(2108, 3, "freeze", "--freeze=y", *job.source_words())
     rig.refused(2108, 3, *job.upload_words())
     server.sql("KILL MUTATION WHERE database = '%s'" % job.database)
+
+
+def test_a_paused_job_is_told(folder, server, place):
+    rig = Rig(folder, server, place, "paused")
+    job = plain(rig, "paused", rows=50, parts=2)
+    job.freeze()
+    job.upload()
+    import sqlite3
+    state = os.path.join(place.folder, "paused.db")
+
+    def pause(flag):
+        with sqlite3.connect(state) as db:
+            check(db.execute("UPDATE jobs SET paused = ? WHERE job_id = ?", (flag, job.id)).rowcount == 1, "no such job")
+
+    pause(1)
+    for end in ("--drain", "--once"):
+        err = rig.refused(2143, 3, *[w for w in job.worker_words() if w != "--drain"], end)
+        check("retry-failed" in err and "2 parts wait" in err, err)
+    rig.refused(2143, 3, "rewrite", "--job-id=" + job.id, "--bucket=forge", *job.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
+    check(job.summary()["paused"] and job.summary()["counts"]["READY"] == 2, "a paused job was worked on: %s" % job.summary())
+    pause(0)
+    job.work()
+    job.publish()
+    check(job.compare() == 80, "not all rows")
+
+
+# A worker that is asked while its engine says nothing: stopped, as if it hung.
+# check: PF-50
+def test_metrics_answer_while_the_engine_does_not(folder, server, place):
+    rig = Rig(folder, server, place, "scrape")
+    job = slow_job(rig, "scrape")
+    job.freeze()
+    job.upload()
+    port = free_port()
+    worker = rig.start("worker", "--job-id=" + job.id, "--metrics-addr=127.0.0.1:%d" % port, "--parallel=1", *rig.state, *rig.store, *rig.scratch)
+
+    def page():
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    engine = eventually(engine_child(worker), "the engine child")
+    os.kill(engine, signal.SIGSTOP)
+    eventually(lambda: stopped(engine), "the engine stands still")
+    status, text = page()
+    check(status == 200 and "partforge_rewrite_current_stage{" in text and "partforge_build_info{" in text, "%s: %s" % (status, text[:2000]))
+    status, again = page()
+    check(status == 200 and "partforge_forges_started_total" in again, "the second scrape: %s" % again[:2000])
+    check(stopped(engine), "the engine answered after all")
+    os.kill(engine, signal.SIGCONT)
+    eventually(lambda: job.summary(is_quiet=False)["counts"]["FINISHED"] == 1, "the part is done")
+    # And killed for good: the page is of the worker's own process.
+    os.kill(engine, signal.SIGKILL)
+    eventually(lambda: not engine_child(worker)(), "the engine is gone")
+    status, text = page()
+    check(status == 200 and "partforge_forges_completed_total" in text, "%s: %s" % (status, text[:2000]))
+    worker.send_signal(signal.SIGTERM)
+    rig.end(worker)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# The child is killed when it does not end the insert by itself (clickhouse-parts §9.9).
+def test_sigterm_while_the_engine_hangs(folder, server, place):
+    rig = Rig(folder, server, place, "deaf")
+    job = slow_job(rig, "deaf")
+    job.freeze()
+    job.upload()
+    worker = rig.start("worker", "--job-id=" + job.id, "--metrics-addr=", "--parallel=1", "--json", *rig.state, *rig.store, *rig.scratch)
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    engine = eventually(engine_child(worker), "the engine child")
+    os.kill(engine, signal.SIGSTOP)
+    worker.send_signal(signal.SIGTERM)
+    _, out, _ = rig.end(worker, expect=0, timeout=60)
+    check(json.loads(out)["released"] == 1 and job.summary()["counts"]["READY"] == 1, "not given back: %s" % out)
+    check(not os.path.exists("/proc/%d" % engine), "the engine still stands there")
+    job.work()
+    job.publish()
+    check(job.compare() == 11, "not all rows")
 
 
 # The schema text; there is no replicated rig to freeze a part of one.
@@ -345,7 +435,8 @@ def test_hostile_archives(folder, server, place):
 
 
 LOCAL = [test_sigterm_in_insert, test_import_by_another_user, test_an_attach_that_was_cut_off, test_engine_is_killed_in_insert, test_a_worker_sleeps_past_its_lease, test_covered_part_in_the_freeze,
-         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_full_work_disk, test_hostile_archives]
+         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_metrics_answer_while_the_engine_does_not,
+         test_sigterm_while_the_engine_hangs, test_full_work_disk, test_hostile_archives]
 
 
 class Outage:
