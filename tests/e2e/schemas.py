@@ -33,7 +33,7 @@ DOCUMENTS = {
     "events": {"job_id": "text", "events": [{"seq": "count", "at": "time", "job_id": "text", "part_id": "text", "commit_id": "text", "epoch": "count",
                                              "actor": "text", "event": "text", "from": "text", "to": "text", "detail": {}}]},
     "explain": {"codes": [{"code": "text", "title": "text", "text": "text"}]},
-    "freeze": {"table": "text", "freeze": "text", "dry_run": "bool"},
+    "freeze": {"table": "text", "freeze": "text", "dry_run": "bool", "was_there": "bool"},
     "gc": {"deleted": "bool", "objects": [{"job_id": "text", "key": "text", "bytes": "count", "modified_at": "time"}], "bytes": "count",
            "unfinished_writes": "count", "scratch_folders": "count", "folders": ["text"]},
     "import-finished": {"job_id": "text", "table": "text", "imported": "count", "already_imported": "count", "parts": "count", "rows": "count",
