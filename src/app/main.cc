@@ -30,6 +30,7 @@
 #include "base/machine.h"
 #include "base/process.h"
 #include "base/world.h"
+#include "data/orc_decoder.h"
 
 extern char** environ;
 
@@ -289,6 +290,8 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 }
 
 int Main(int argc, char** argv) {
+  // What this program starts itself as to read ORC; nobody types it.
+  if (argc == 2 && argv[1] == data::kOrcDecoderWord) return data::RunOrcDecoder();
   const std::map<std::string, std::string> environment = ReadEnvironment();
   const OutputStyle style = DefaultStyle(environment);
   std::vector<std::string> words(argv + 1, argv + argc);

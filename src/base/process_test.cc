@@ -230,5 +230,24 @@ TEST(SelfPath, IsThisProgram) {
   EXPECT_EQ(SelfPath().filename(), "base_test");
 }
 
+TEST_F(ChildProcessTest, AChannelCarriesBytesBothWays) {
+  const auto child = Start({.argv = {"/bin/sh", "-c", "exec cat <&0 >&0"}, .opens_channel = true});
+  std::string sent(300'000, 'x');
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7 % 251);
+  // More than a socket holds would wait for its reader; pieces do not.
+  for (size_t at = 0; at < sent.size(); at += 10'000) {
+    const auto piece = std::as_bytes(std::span(sent)).subspan(at, 10'000);
+    ASSERT_TRUE(child->Send(ctx_, piece, kLongMs).ok());
+    std::vector<std::byte> got(piece.size());
+    ASSERT_TRUE(child->Receive(ctx_, got, kLongMs).ok());
+    ASSERT_TRUE(std::equal(got.begin(), got.end(), piece.begin()));
+  }
+  child->Signal(SIGKILL);
+  std::byte one{};
+  EXPECT_EQ(child->Receive(ctx_, std::span(&one, 1), kLongMs).code(), Code::kUnavailable);
+  EXPECT_EQ(End(*child), "signal 9 (Killed)");
+  EXPECT_EQ(child->Send(ctx_, std::span(&one, 1), kLongMs).code(), Code::kUnavailable);
+}
+
 }  // namespace
 }  // namespace partforge

@@ -34,12 +34,12 @@ class LocalTemp {
   // Remembers a file whose writer was dropped in this process; the next Create removes it. Touches
   // no disk, so it may be called from a destructor.
   void Abandon(std::string name);
+  // Removes the files remembered so far now; a failure is logged, and left to the sweep.
+  void RemoveAbandoned(const Context& ctx);
   // Removes files not written to for `age_ms_min`; returns how many.
   Result<int64_t> Sweep(const Context& ctx, int64_t age_ms_min) const;
 
  private:
-  void RemoveAbandoned(const Context& ctx);
-
   const std::filesystem::path folder_;
   std::mutex mutex_;
   std::vector<std::string> abandoned_;  // guarded by mutex_
