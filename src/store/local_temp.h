@@ -31,15 +31,17 @@ class LocalTemp {
   Result<UniqueFd> OpenFolder() const;
   // Removes a file; absent counts as removed.
   Status Remove(std::string_view name) const;
-  // Remembers a file whose writer was dropped in this process; the next Create removes it. Touches
+  // Remembers a file whose writer was dropped in this process; RemoveAbandoned, which Create calls,
+  // removes it. Touches
   // no disk, so it may be called from a destructor.
   void Abandon(std::string name);
-  // Removes files not written to for `age_ms_min`; returns how many.
+  // Removes files not written to for `age_ms_min`, and the folder when it is empty; returns how
+  // many files.
   Result<int64_t> Sweep(const Context& ctx, int64_t age_ms_min) const;
-
- private:
+  // Removes what writers of this process dropped.
   void RemoveAbandoned(const Context& ctx);
 
+ private:
   const std::filesystem::path folder_;
   std::mutex mutex_;
   std::vector<std::string> abandoned_;  // guarded by mutex_

@@ -18,7 +18,7 @@ COMMANDS = None
 
 def commands():
     out = subprocess.run([BINARY, "help"], capture_output=True, text=True, env={}).stdout
-    return re.findall(r"^  ([a-z-]+) ", out, re.M)
+    return re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", out, re.M)
 
 
 # check: UX-1
@@ -29,7 +29,9 @@ def test_help_needs_nothing(folder, server, place):
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
             ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
             ["engine", "--help"]]
-    runs += [[name, "--help"] for name in names] + [["help", name] for name in names]
+    check("file inspect" in names, "commands: %s" % names)
+    runs += [[*name.split(), "--help"] for name in names] + [["help", *name.split()] for name in names]
+    runs += [["file", "--help"], ["help", "file"]]
     # Offline: a network name space of its own has not even loopback. Where it cannot be made, only the environment is empty.
     offline = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0 else []
     for words in runs:
@@ -161,9 +163,10 @@ def test_every_document_parses(folder, server, place):
     def document(*command, expect=0):
         _, out, err = rig.run(*command, *words, expect=expect)
         doc = json.loads(out)
-        check(list(doc)[0] == "schema" and doc["schema"] == "partforge.%s/1" % command[0], "%s: %s" % (command[0], list(doc)[:3]))
+        name = " ".join(command[:2]) if command[0] == "file" else command[0]
+        check(list(doc)[0] == "schema" and doc["schema"] == "partforge.%s/1" % name.replace(" ", "-"), "%s: %s" % (name, list(doc)[:3]))
         check(all(line.startswith("{") for line in err.splitlines()), "log lines are not JSON: %s" % err[:300])
-        seen.add(command[0])
+        seen.add(name)
         return doc
 
     for simple in (["version"], ["explain"], ["config", "print", "worker"], ["debug", "fault-points"]):
@@ -190,6 +193,9 @@ def test_every_document_parses(folder, server, place):
     again = document("rewrite", "--job-id=" + second.id, "--bucket=forge", *second.source_words(), *second.files(), *rig.state, *rig.store, *rig.scratch)
     check(again["status"] == "IMPORTED", "rewrite again: %s" % again)
     second.compare()
+    flights = os.path.join(DEPS, "data", "flights-2013.parquet")
+    check(document("file", "inspect", flights)["files"][0]["rows"] == 336776, "rows of the flights")
+    check(document("file", "concat", os.path.join(folder, "two.parquet"), flights, flights)["rows_out"] == 2 * 336776, "rows joined")
     left = set(commands()) - seen - {"demo", "completions"}
     check(not left, "commands without a document: %s" % left)
     # One object a line.
@@ -440,7 +446,7 @@ def zombie(pid):
 
 
 def test_docs_name_real_commands_and_flags(folder, server, place):
-    known = {name: set(re.findall(r"--([a-z0-9-]+)", subprocess.run([BINARY, name, "--help"], capture_output=True, text=True, env={}).stdout))
+    known = {name: set(re.findall(r"--([a-z0-9-]+)", subprocess.run([BINARY, *name.split(), "--help"], capture_output=True, text=True, env={}).stdout))
              for name in commands()}
     pages = [os.path.join(SOURCE, "README.md")] + [os.path.join(SOURCE, "docs", n) for n in sorted(os.listdir(os.path.join(SOURCE, "docs"))) if n.endswith(".md")]
     seen = 0
@@ -453,6 +459,8 @@ def test_docs_name_real_commands_and_flags(folder, server, place):
                 if not found:
                     continue
                 name, rest = found.groups()
+                if name not in known and rest.split():
+                    name = "%s %s" % (name, rest.split()[0])
                 check(name in known, "%s names a command that is not there: %s" % (page, line))
                 for flag in re.findall(r"--([a-z0-9-]+)", rest):
                     check(flag in known[name], "%s names a flag that is not there: %s --%s" % (page, name, flag))
