@@ -76,7 +76,8 @@ void Init(const CommandInput& input) {
 
 Status Run(const CommandInput& input) {
   const auto& words = input.options.arguments();
-  const std::string wanted = words.size() > 1 ? words[1] : "";
+  std::string wanted;
+  for (size_t i = 1; i < words.size(); ++i) wanted += (i > 1 ? " " : "") + words[i];
   if (words[0] == "print") return Print(input, wanted);
   if (words[0] == "check") {
     PF_TRY(Print(input, wanted));
@@ -98,7 +99,7 @@ Command ConfigCommand() {
                       "(check), prints a template (init).",
            .arguments = "print|check|init [COMMAND]",
            .arguments_min = 1,
-           .arguments_max = 2,
+           .arguments_max = 3,
            .examples = {"partforge config print worker", "partforge config init > partforge.json"},
            .options = {},
            .related = {}},

@@ -6,13 +6,14 @@ namespace partforge::app {
 
 std::span<const Command> Commands() {
   static const std::vector<Command> kCommands = {
-      DemoCommand(),         RewriteCommand(),   FreezeCommand(),
-      UploadFreezeCommand(), WorkerCommand(),    ImportFinishedCommand(),
-      ListJobsCommand(),     JobStatusCommand(), EventsCommand(),
-      RetryFailedCommand(),  CheckCommand(),     PlanCommand(),
-      VerifyCommand(),       GcCommand(),        MigrateCommand(),
-      ConfigCommand(),       ExplainCommand(),   CompletionsCommand(),
-      VersionCommand(),      DebugCommand(),
+      DemoCommand(),         RewriteCommand(),     FreezeCommand(),
+      UploadFreezeCommand(), WorkerCommand(),      ImportFinishedCommand(),
+      ListJobsCommand(),     JobStatusCommand(),   EventsCommand(),
+      RetryFailedCommand(),  CheckCommand(),       PlanCommand(),
+      VerifyCommand(),       GcCommand(),          FileInspectCommand(),
+      FileConcatCommand(),   MigrateCommand(),     ConfigCommand(),
+      ExplainCommand(),      CompletionsCommand(), VersionCommand(),
+      DebugCommand(),
   };
   return kCommands;
 }

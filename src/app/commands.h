@@ -12,6 +12,8 @@ Command DebugCommand();
 Command DemoCommand();
 Command EventsCommand();
 Command ExplainCommand();
+Command FileConcatCommand();
+Command FileInspectCommand();
 Command FreezeCommand();
 Command GcCommand();
 Command ImportFinishedCommand();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace partforge::app {
 namespace {
@@ -151,9 +152,32 @@ std::string CommandList(std::span<const CommandSpec> commands) {
   return text;
 }
 
+std::string GroupList(std::string_view group, std::span<const CommandSpec> commands) {
+  std::string lines;
+  for (const CommandSpec& command : commands) {
+    if (command.name.size() <= group.size() + 1 || !command.name.starts_with(group) ||
+        command.name[group.size()] != ' ') {
+      continue;
+    }
+    lines += fmt::format("  {:<18} {}\n", command.name, Wrap(command.purpose, 21, 21, 100));
+  }
+  if (lines.empty()) return {};
+  return fmt::format(
+      "usage: partforge {} COMMAND [flags]\n\n{}\npartforge {} COMMAND --help shows "
+      "the flags of one command.\n",
+      group, lines, group);
+}
+
 std::string CompletionScript(std::string_view shell, std::span<const CommandSpec> commands) {
+  // First words, and the second words of groups.
   std::vector<std::string> names;
-  for (const CommandSpec& command : commands) names.emplace_back(command.name);
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const CommandSpec& command : commands) {
+    const size_t space = command.name.find(' ');
+    std::string first(command.name.substr(0, space));
+    if (std::find(names.begin(), names.end(), first) == names.end()) names.push_back(first);
+    if (space != std::string_view::npos) groups[first].emplace_back(command.name.substr(space + 1));
+  }
   const auto flags = [](const CommandSpec& command) {
     std::vector<std::string> words;
     for (const OptionSpec& option : AllOptions(command))
@@ -163,8 +187,23 @@ std::string CompletionScript(std::string_view shell, std::span<const CommandSpec
   if (shell == "bash" || shell == "zsh") {
     std::string cases;
     for (const CommandSpec& command : commands) {
+      if (command.name.find(' ') != std::string_view::npos) continue;
       cases +=
           fmt::format("    {}) words=\"{}\" ;;\n", command.name, fmt::join(flags(command), " "));
+    }
+    for (const auto& [group, seconds] : groups) {
+      std::string inner;
+      for (const CommandSpec& command : commands) {
+        if (command.name.size() > group.size() && command.name.starts_with(group) &&
+            command.name[group.size()] == ' ') {
+          inner += fmt::format(" {}) words=\"{}\" ;;", command.name.substr(group.size() + 1),
+                               fmt::join(flags(command), " "));
+        }
+      }
+      cases += fmt::format(
+          "    {}) if [ \"$COMP_CWORD\" -le 2 ]; then words=\"{}\"; else case ${{COMP_WORDS[2]}} "
+          "in{} esac; fi ;;\n",
+          group, fmt::join(seconds, " "), inner);
     }
     std::string script = shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "";
     script += fmt::format(
@@ -181,12 +220,21 @@ std::string CompletionScript(std::string_view shell, std::span<const CommandSpec
     for (const CommandSpec& command : commands) {
       std::string purpose(command.purpose);
       std::replace(purpose.begin(), purpose.end(), '\'', ' ');
-      script += fmt::format("complete -c partforge -n __fish_use_subcommand -a {} -d '{}'\n",
-                            command.name, purpose);
-      for (const OptionSpec& option : AllOptions(command)) {
-        script += fmt::format("complete -c partforge -n '__fish_seen_subcommand_from {}' -l {}\n",
-                              command.name, option.name);
+      const size_t space = command.name.find(' ');
+      const std::string_view first = command.name.substr(0, space);
+      std::string seen = fmt::format("__fish_seen_subcommand_from {}", first);
+      if (space == std::string_view::npos) {
+        script += fmt::format("complete -c partforge -n __fish_use_subcommand -a {} -d '{}'\n",
+                              command.name, purpose);
+      } else {
+        const std::string_view second = command.name.substr(space + 1);
+        script += fmt::format("complete -c partforge -n __fish_use_subcommand -a {}\n", first);
+        script +=
+            fmt::format("complete -c partforge -n '{}' -a {} -d '{}'\n", seen, second, purpose);
+        seen += fmt::format("; and __fish_seen_subcommand_from {}", second);
       }
+      for (const OptionSpec& option : AllOptions(command))
+        script += fmt::format("complete -c partforge -n '{}' -l {}\n", seen, option.name);
     }
     return script;
   }

@@ -11,6 +11,8 @@ namespace partforge::app {
 std::string OverviewText();                                      // `partforge` alone, ≤ 30 lines
 std::string CommandHelp(const CommandSpec& command, int width);  // `partforge COMMAND --help`
 std::string CommandUsage(const CommandSpec& command);            // one line
+// The commands of a group (`file` of `file inspect`); empty when there is no such group.
+std::string GroupList(std::string_view group, std::span<const CommandSpec> commands);
 std::string CommandList(std::span<const CommandSpec> commands);  // `partforge help`
 std::string CompletionScript(
     std::string_view shell,

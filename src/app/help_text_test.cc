@@ -88,6 +88,15 @@ TEST(HelpText, RelatesOnlyCommandsThatExist) {
   }
 }
 
+TEST(GroupList, HasTheCommandsOfAGroupAndNoOther) {
+  const std::string text = GroupList("file", CommandSpecs());
+  EXPECT_THAT(text, HasSubstr("  file inspect "));
+  EXPECT_THAT(text, HasSubstr("  file concat "));
+  EXPECT_EQ(text.find("worker"), std::string::npos);
+  EXPECT_EQ(GroupList("fil", CommandSpecs()), "");
+  EXPECT_EQ(GroupList("worker", CommandSpecs()), "");
+}
+
 TEST(Overview, FitsAScreenAndNamesTheDemo) {
   const auto lines = Lines(OverviewText());
   EXPECT_LE(lines.size(), 30u);
@@ -98,7 +107,10 @@ TEST(Completions, KnowEveryCommandAndFlag) {
   const std::vector<CommandSpec> specs = CommandSpecs();
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = CompletionScript(shell, specs);
-    for (const CommandSpec& spec : specs) EXPECT_THAT(script, HasSubstr(std::string(spec.name)));
+    for (const CommandSpec& spec : specs) {
+      std::istringstream words{std::string(spec.name)};
+      for (std::string word; words >> word;) EXPECT_THAT(script, HasSubstr(word)) << spec.name;
+    }
     EXPECT_THAT(script, HasSubstr("insert-chunk-min-rows"));
   }
   EXPECT_EQ(CompletionScript("tcsh", specs), "");

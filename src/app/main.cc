@@ -3,6 +3,7 @@
 // for a second signal, a server that is forced to stop, and a child that cannot be made.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -214,11 +215,27 @@ const Command* FindCommand(std::string_view name) {
   return nullptr;
 }
 
+// The command that the first words name, one or two of them, and how many they are.
+struct NamedCommand {
+  const Command* command = nullptr;  // null: no such command
+  size_t word_count = 1;
+};
+NamedCommand FindCommand(std::span<const std::string> words) {
+  if (words.size() > 1) {
+    if (const Command* command = FindCommand(words[0] + " " + words[1]); command != nullptr)
+      return {command, 2};
+  }
+  return {FindCommand(words[0]), 1};
+}
+
 int UnknownCommand(std::string_view name, const OutputStyle& style) {
   std::vector<std::string> names;
   for (const Command& command : Commands()) names.emplace_back(command.spec.name);
   const auto nearest = NearestNames(name, names);
   std::string advice = "partforge help   lists the commands";
+  const std::string group(name.substr(0, name.find(' ')));
+  if (!GroupList(group, CommandSpecs()).empty())
+    advice = fmt::format("partforge {} --help   lists its commands", group);
   if (!nearest.empty()) {
     advice = "did you mean";
     for (const std::string& one : nearest) advice += " " + one;
@@ -227,6 +244,19 @@ int UnknownCommand(std::string_view name, const OutputStyle& style) {
   return Fail(Status(Code::kInvalidArgument, fmt::format("unknown command {}", name))
                   .Explain(1002, "command line", advice),
               style);
+}
+
+// Words that name no command: the first may be that of a group, whose commands are listed when help
+// is asked for.
+int HelpOfGroup(std::span<const std::string> words, bool asks_for_help, const OutputStyle& style) {
+  const std::vector<CommandSpec> specs = CommandSpecs();
+  const std::string list = GroupList(words[0], specs);
+  if (list.empty()) return UnknownCommand(words[0], style);
+  if (words.size() > 1 && (words[1] == "--help" || words[1] == "-h" || words[1] == "-help"))
+    asks_for_help = true;
+  if (!asks_for_help) return UnknownCommand(fmt::format("{}", fmt::join(words, " ")), style);
+  Output(style).Raw(list);
+  return 0;
 }
 
 int RunCommand(const Command& command, std::vector<std::string> argv,
@@ -318,15 +348,16 @@ int Main(int argc, char** argv) {
       out.Raw(words[0] == "help" ? CommandList(CommandSpecs()) : OverviewText());
       return 0;
     }
-    const Command* command = FindCommand(words[1]);
-    if (command == nullptr) return UnknownCommand(words[1], style);
+    words.erase(words.begin());
+    const auto [command, word_count] = FindCommand(words);
+    if (command == nullptr) return HelpOfGroup(words, true, style);
     out.Raw(CommandHelp(command->spec, style.width));
     return 0;
   }
   if (words[0] == "--version" || words[0] == "-version") words[0] = "version";
-  const Command* command = FindCommand(words[0]);
-  if (command == nullptr) return UnknownCommand(words[0], style);
-  words.erase(words.begin());
+  const auto [command, word_count] = FindCommand(words);
+  if (command == nullptr) return HelpOfGroup(words, false, style);
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(word_count));
   return RunCommand(*command, std::move(words), std::span(argv + 1, argv + argc), environment,
                     style);
 }

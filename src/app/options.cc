@@ -75,6 +75,13 @@ std::string Hyphens(std::string_view text) {
   return out;
 }
 
+// `file inspect` is "file-inspect" in the settings file.
+std::string SettingsName(std::string_view command) {
+  std::string out(command);
+  std::replace(out.begin(), out.end(), ' ', '-');
+  return out;
+}
+
 std::string EnvironmentName(std::string_view option) {
   std::string out = "PARTFORGE_";
   for (const char c : option)
@@ -423,7 +430,8 @@ class OptionResolver {
       for (const auto& [name, object] : commands->items()) {
         std::string command_name = Hyphens(name);
         if (command_name == "finalise-compaction") command_name = "finalize-compaction";
-        if (command_name == command_.name) PF_TRY(ReadConfigObject(object, *text, path, true));
+        if (command_name == SettingsName(command_.name))
+          PF_TRY(ReadConfigObject(object, *text, path, true));
       }
     }
     return {};
@@ -530,9 +538,10 @@ class OptionResolver {
 
   bool IsKnownVariable(std::string_view variable) const {
     static const std::set<std::string_view> kOthers = {
-        "PARTFORGE_FAULT",      "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
-        "PARTFORGE_ENGINE_KEY", "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",
-        "PARTFORGE_BINARY_DIR", "PARTFORGE_CRASH_SHARE", "PARTFORGE_BINARY"};
+        "PARTFORGE_FAULT",          "PARTFORGE_FAULT_TRACE", "PARTFORGE_ENGINE_LIBRARY",
+        "PARTFORGE_ENGINE_KEY",     "PARTFORGE_DEPS_PREFIX", "PARTFORGE_SOURCE_DIR",
+        "PARTFORGE_BINARY_DIR",     "PARTFORGE_CRASH_SHARE", "PARTFORGE_BINARY",
+        "PARTFORGE_INTEROP_PYTHON", "PARTFORGE_INTEROP_IN"};
     if (kOthers.contains(variable) || variable.starts_with("PARTFORGE_TEST_")) return true;
     for (const CommandSpec& command : all_commands_) {
       for (const OptionSpec& option : command.options) {

@@ -75,7 +75,7 @@ Status ColumnStitcher::Load(const Context& ctx) {
   }
   // Both versions in one chunk would be legal, but some readers decide by the first page.
   page_type_ = has_v2 && !has_v1 ? PageType::kDataV2 : PageType::kData;
-  codec_ = chunks_[0].view.codec;
+  codec_ = options_.codec.value_or(chunks_[0].view.codec);
   auto grant = ctx.memory.TryReserve(bytes);
   if (!grant.ok()) {
     return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",

@@ -8,9 +8,11 @@
 #include <array>
 
 #include "data/avro_file.h"
+#include "data/bitmap.h"
 #include "data/borrowed_source.h"
 #include "data/orc_file.h"
 #include "data/orc_source.h"
+#include "data/page_index.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_metrics.h"
 #include "data/parquet_names.h"
@@ -50,7 +52,8 @@ Status CheckRows(const FileReport& report, int64_t rows) {
 
 class ParquetInspector {
  public:
-  explicit ParquetInspector(FileReport& report) : report_(report) {}
+  ParquetInspector(FileReport& report, Inspection inspection)
+      : report_(report), inspection_(inspection) {}
 
   Status Run(const Context& ctx, ByteSource& source) {
     PF_ASSIGN(const ParquetFooter footer, ReadParquetFooter(ctx, source, report_.file_name));
@@ -66,7 +69,7 @@ class ParquetInspector {
       }
     }
     PF_TRY(AddColumns(footer));
-    for (int g = 0; g < footer.row_group_count(); ++g) PF_TRY(AddGroup(footer, g));
+    for (int g = 0; g < footer.row_group_count(); ++g) PF_TRY(AddGroup(ctx, source, footer, g));
     PF_ASSIGN(FileMetrics metrics, MetricsOfFooter(tree, {}, nullptr, report_.file_name));
     for (size_t i = 0; i < report_.columns.size(); ++i) {
       report_.columns[i].metrics = std::move(metrics.columns[i]);
@@ -89,10 +92,13 @@ class ParquetInspector {
       column.has_page_index = footer.row_group_count() > 0;
       report_.columns.push_back(std::move(column));
     }
+    leaves_ = columns;
     return {};
   }
 
-  Status AddGroup(const ParquetFooter& footer, int index) {
+  Status AddGroup(const Context& ctx, ByteSource& source, const ParquetFooter& footer, int index) {
+    const int only[] = {index};
+    PF_ASSIGN(FileMetrics metrics, MetricsOfFooter(footer.tree, only, nullptr, report_.file_name));
     GroupReport group;
     group.row_count = footer.row_group(index).Find(row_group::kNumRows)->AsInt();
     group.offset = INT64_MAX;
@@ -103,12 +109,24 @@ class ParquetInspector {
       column.compressed_bytes += view.bytes.length;
       column.uncompressed_bytes += view.uncompressed_bytes;
       AddName(column.codecs, ParquetCodecName(view.codec));
+      ChunkReport own;
+      own.offset = view.bytes.offset;
+      own.compressed_bytes = view.bytes.length;
+      own.uncompressed_bytes = view.uncompressed_bytes;
+      own.value_count = view.num_values;
+      own.codec = ParquetCodecName(view.codec);
+      own.has_dictionary = view.dictionary_page_offset.has_value();
+      own.has_bloom_filter = view.bloom_filter.offset > 0;
+      own.has_offset_index = view.offset_index.length > 0;
+      own.has_column_index = view.column_index.length > 0;
+      own.metrics = std::move(metrics.columns[c]);
       const ThriftValue* encodings =
           chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kEncodings);
       if (encodings != nullptr && encodings->type() == ThriftType::kList &&
           encodings->element_type() == ThriftType::kI32) {
         for (const ThriftValue& encoding : encodings->items()) {
           AddName(column.encodings, ParquetEncodingName(encoding.AsInt()));
+          AddName(own.encodings, ParquetEncodingName(encoding.AsInt()));
         }
       }
       if (view.dictionary_page_offset) ++column.dictionary_chunks;
@@ -117,12 +135,45 @@ class ParquetInspector {
       group.offset = std::min(group.offset, view.bytes.offset);
       group.compressed_bytes += view.bytes.length;
       group.uncompressed_bytes += view.uncompressed_bytes;
+      if (inspection_ != Inspection::kFooter) {
+        PF_TRY(AddPages(ctx, source, view, group.row_count, leaves_[c], own));
+      }
+      group.chunks.push_back(std::move(own));
     }
     report_.groups.push_back(std::move(group));
     return {};
   }
 
+  Status AddPages(const Context& ctx, ByteSource& source, const ChunkView& view, int64_t row_count,
+                  const LeafColumn& leaf, ChunkReport& chunk) {
+    const std::string what = fmt::format("{}, column {}", report_.file_name, leaf.dotted_path);
+    PF_ASSIGN(const auto offsets, ReadOffsetIndex(ctx, source, view, row_count, what));
+    if (!offsets) return {};
+    PF_ASSIGN(const auto index, ReadColumnIndex(ctx, source, view, offsets->pages.size(), what));
+    for (size_t p = 0; p < offsets->pages.size(); ++p) {
+      const PagePlace& place = offsets->pages[p];
+      PageReport page;
+      page.offset = place.bytes.offset;
+      page.stored_bytes = place.bytes.length;
+      page.first_row = place.first_row;
+      page.row_count = offsets->EndRow(p, row_count) - place.first_row;
+      if (index) {
+        page.has_bounds = true;
+        page.is_null_page = index->null_pages[p];
+        if (index->null_counts) page.null_count = (*index->null_counts)[p];
+        if (!page.is_null_page) {
+          page.lower = ScalarOfPlain(leaf, index->min_values[p]);
+          page.upper = ScalarOfPlain(leaf, index->max_values[p]);
+        }
+      }
+      chunk.pages.push_back(std::move(page));
+    }
+    return {};
+  }
+
   FileReport& report_;
+  const Inspection inspection_;
+  std::vector<LeafColumn> leaves_;
 };
 
 void AddFields(const arrow::Schema& schema, FileReport& report) {
@@ -152,6 +203,46 @@ Status InspectOrc(const Context& ctx, ByteSource& source, FileReport& report, Ar
   return {};
 }
 
+std::string DescribeAvro(const AvroType& type) {
+  if (const AvroType* const other = type.OptionalOf()) return DescribeAvro(*other);
+  if (!type.logical_type.empty()) {
+    return type.logical_type == "decimal"
+               ? fmt::format("decimal({},{})", type.precision, type.scale)
+               : type.logical_type;
+  }
+  switch (type.kind) {
+    case AvroKind::kNull:
+      return "null";
+    case AvroKind::kBoolean:
+      return "boolean";
+    case AvroKind::kInt:
+      return "int";
+    case AvroKind::kLong:
+      return "long";
+    case AvroKind::kFloat:
+      return "float";
+    case AvroKind::kDouble:
+      return "double";
+    case AvroKind::kBytes:
+      return "bytes";
+    case AvroKind::kString:
+      return "string";
+    case AvroKind::kRecord:
+      return fmt::format("record({} fields)", type.fields.size());
+    case AvroKind::kEnum:
+      return fmt::format("enum({} symbols)", type.symbols.size());
+    case AvroKind::kArray:
+      return "array";
+    case AvroKind::kMap:
+      return "map";
+    case AvroKind::kUnion:
+      return fmt::format("union({} types)", type.branches.size());
+    case AvroKind::kFixed:
+      return fmt::format("fixed({})", type.fixed_size_bytes);
+  }
+  return "";
+}
+
 Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
   PF_ASSIGN(const auto file, AvroFileReader::Open(ctx, source, report.file_name));
   const AvroHeader& header = file->header();
@@ -165,6 +256,8 @@ Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
       ColumnReport column;
       column.path = field.name;
       column.field_id = field.id;
+      column.type = DescribeAvro(*field.type);
+      column.is_required = field.type->NullBranch() < 0 && field.type->kind != AvroKind::kNull;
       report.columns.push_back(std::move(column));
     }
   }
@@ -179,15 +272,29 @@ Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
   return {};
 }
 
-Status InspectPuffin(const Context& ctx, ByteSource& source, FileReport& report) {
+Status ReadBlob(const Context& ctx, ByteSource& source, const std::string& file_name,
+                GroupReport& group) {
+  PF_ASSIGN(const std::string bytes, ReadPuffinBlob(ctx, source, *group.blob, file_name));
+  group.uncompressed_bytes = static_cast<int64_t>(bytes.size());
+  if (group.blob->type != "deletion-vector-v1") return {};  // Iceberg, "Deletion Vectors"
+  PF_ASSIGN(const PositionVector vector,
+            ParseVector(std::as_bytes(std::span(bytes)),
+                        fmt::format("{}, blob at {}", file_name, group.blob->offset)));
+  group.position_count = static_cast<int64_t>(vector.positions.cardinality());
+  return {};
+}
+
+Status InspectPuffin(const Context& ctx, ByteSource& source, Inspection inspection,
+                     FileReport& report) {
   PF_ASSIGN(const PuffinFooter footer, ReadPuffinFooter(ctx, source, report.file_name));
   report.properties = footer.properties;
   report.footer_bytes = footer.footer_size_bytes;
   for (const PuffinBlob& blob : footer.blobs) {
     GroupReport group;
-    group.type = blob.type;
     group.offset = blob.offset;
     group.compressed_bytes = blob.length;
+    group.blob = blob;
+    if (inspection == Inspection::kDecode) PF_TRY(ReadBlob(ctx, source, report.file_name, group));
     report.groups.push_back(std::move(group));
   }
   return {};
@@ -212,6 +319,9 @@ std::string_view FormatName(FileFormat format) {
 Result<FileFormat> DetectFormat(const Context& ctx, ByteSource& source,
                                 std::string_view file_name) {
   std::array<char, 4> head{};
+  if (source.size_bytes() == 0) {
+    return Status(Code::kCorruption, fmt::format("inspect: the file is empty: {}", file_name));
+  }
   if (source.size_bytes() >= static_cast<int64_t>(head.size())) {
     PF_TRY(source.ReadAt(ctx, 0, std::as_writable_bytes(std::span(head))));
   }
@@ -235,7 +345,7 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
   const bool decodes = inspection == Inspection::kDecode;
   switch (report.format) {
     case FileFormat::kParquet: {
-      PF_TRY(ParquetInspector(report).Run(ctx, source));
+      PF_TRY(ParquetInspector(report, inspection).Run(ctx, source));
       if (!decodes) return report;
       PF_ASSIGN(const auto rows, ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(source),
                                                      report.file_name, {}, memory));
@@ -257,7 +367,7 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
       PF_TRY(InspectAvro(ctx, source, report));
       return report;
     case FileFormat::kPuffin:
-      PF_TRY(InspectPuffin(ctx, source, report));
+      PF_TRY(InspectPuffin(ctx, source, inspection, report));
       return report;
   }
   return report;

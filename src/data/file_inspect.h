@@ -10,6 +10,8 @@
 #include "base/context.h"
 #include "data/arrow_edge.h"
 #include "data/column_metrics.h"
+#include "data/puffin.h"
+#include "data/scalar.h"
 #include "store/object_store.h"
 
 namespace partforge::data {
@@ -36,12 +38,37 @@ struct ColumnReport {
   std::optional<ColumnMetrics> metrics = std::nullopt;
 };
 
+// A data page, as the page index has it.
+struct PageReport {
+  int64_t offset = 0, stored_bytes = 0;
+  int64_t first_row = 0, row_count = 0;  // in the row group
+  bool has_bounds = false;               // the file has a column index too
+  bool is_null_page = false;
+  std::optional<int64_t> null_count = std::nullopt;
+  std::optional<Scalar> lower = std::nullopt, upper = std::nullopt;  // may be cut
+};
+
+// One column of one row group of Parquet.
+struct ChunkReport {
+  int64_t offset = 0;
+  int64_t compressed_bytes = 0, uncompressed_bytes = 0;
+  int64_t value_count = 0;  // nulls included
+  std::string codec;
+  std::vector<std::string> encodings;
+  bool has_dictionary = false, has_bloom_filter = false;
+  bool has_offset_index = false, has_column_index = false;
+  std::optional<ColumnMetrics> metrics = std::nullopt;
+  std::vector<PageReport> pages = {};  // kPages only
+};
+
 // A row group, stripe or blob; blocks of Avro are counted only.
 struct GroupReport {
   int64_t row_count = 0;
   int64_t offset = 0;
   int64_t compressed_bytes = 0, uncompressed_bytes = 0;
-  std::string type = {};  // Puffin: of the blob
+  std::vector<ChunkReport> chunks = {};  // Parquet: by leaf
+  std::optional<PuffinBlob> blob = std::nullopt;
+  std::optional<int64_t> position_count = std::nullopt;  // of a deletion vector; kDecode only
 };
 
 struct FileReport {
@@ -61,7 +88,8 @@ struct FileReport {
 
 enum class Inspection : uint8_t {
   kFooter,  // metadata alone; Avro: the blocks are walked over, since nothing else counts rows
-  kDecode,  // reads every row too, and compares counts with the footer's
+  kPages,   // and the page indexes of Parquet
+  kDecode,  // reads every row and blob too, and compares counts with the footer's
 };
 
 // kCorruption and kRefused as the readers say.

@@ -85,7 +85,7 @@ TEST_F(FileInspect, OtherFormatsAreRecognisedByTheirFirstBytes) {
                   .ok());
   ASSERT_TRUE((*puffin)->Finish(ctx_, {}).ok());
   ASSERT_TRUE(bytes->Close(ctx_).ok());
-  EXPECT_EQ(Inspect("p").groups.at(0).type, "t");
+  EXPECT_EQ(Inspect("p").groups.at(0).blob->type, "t");
   ASSERT_TRUE(WriteObject(ctx_, store_, "x", "something else").ok());
   const auto other = Object("x");
   const auto refused = InspectFile(ctx_, *other, "x", Inspection::kFooter, memory_);

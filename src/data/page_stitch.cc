@@ -21,23 +21,6 @@ int LeafOf(const StitchPart& part, int target_leaf) {
   return part.leaves.empty() ? target_leaf : part.leaves[static_cast<size_t>(target_leaf)];
 }
 
-ParquetCodec CodecOf(int32_t codec) {
-  switch (codec) {  // CompressionCodec of parquet.thrift
-    case 0:
-      return ParquetCodec::kNone;
-    case 1:
-      return ParquetCodec::kSnappy;
-    case 2:
-      return ParquetCodec::kGzip;
-    case 4:
-      return ParquetCodec::kBrotli;
-    case 6:
-      return ParquetCodec::kZstd;
-    default:
-      return ParquetCodec::kLz4Raw;
-  }
-}
-
 // Decodes one top-level column of the run, without its deleted rows, and encodes it by the ordinary
 // writer: what is left when pages cannot be joined. All its leaves are decoded at once, as a map or
 // list is none without them.
@@ -136,7 +119,7 @@ class ColumnReencoder {
     const ThriftValue& chunk =
         part.input->footer.chunk(part.row_group, LeafOf(part, static_cast<int>(target_leaf)));
     const auto view = ViewChunk(chunk, part.input->file_name);
-    if (view.ok()) options.codec = CodecOf(view->codec);
+    if (view.ok()) options.codec = ParquetCodecOfNumber(options_.codec.value_or(view->codec));
     options.codec_level = options_.codec_level;
     return options;
   }
@@ -223,17 +206,25 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
   PF_TRY(FetchAhead(ctx, parts, file.columns().size()));
   PF_TRY(file.BeginRowGroup(ctx, row_count()));
   ColumnReencoder reencoder(parts, file.columns(), options_, memory_, counts_);
+  counts_.columns.resize(file.columns().size());
   for (size_t i = 0; i < file.columns().size(); ++i) {
     const LeafColumn& column = file.columns()[i];
+    const int64_t copied_before = counts_.pages_copied;
+    const int64_t changed_before = counts_.pages_changed();
     ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, counts_);
     auto joined = stitcher.Join(ctx);
+    ColumnStitchCounts& own = counts_.columns[i];
     if (joined.ok()) {
+      own.pages_copied += counts_.pages_copied - copied_before;
+      own.pages_changed += counts_.pages_changed() - changed_before;
       PF_TRY(file.AppendPages(ctx, std::as_bytes(std::span(joined->pages))));
       PF_TRY(file.EndChunk(std::move(joined->chunk)));
       continue;
     }
     if (joined.status().code() != Code::kRefused) return joined.status();
     PF_TRY(reencoder.CopyTo(ctx, i, file));
+    own.rows_decoded += row_count();
+    if (own.decode_reason.empty()) own.decode_reason = joined.status().message();
   }
   for (const StitchPart& part : parts) part.input->source->DropBefore(INT64_MAX);
   return file.EndRowGroup(ctx);

@@ -31,8 +31,18 @@ struct StitchPart {
 
 struct StitchOptions {
   int64_t dictionary_bytes_max = int64_t{2} << 20;  // of a union of dictionaries
-  std::optional<int> codec_level = std::nullopt;    // of pages that are compressed anew
-  double bloom_false_positive_rate = 0.01;          // of filters that are built anew
+  // CompressionCodec of parquet.thrift that all pages shall have; none: that of the first chunk.
+  std::optional<int32_t> codec = std::nullopt;
+  std::optional<int> codec_level = std::nullopt;  // of pages that are compressed anew
+  double bloom_false_positive_rate = 0.01;        // of filters that are built anew
+};
+
+// What became of one column; added up over runs.
+struct ColumnStitchCounts {
+  int64_t pages_copied = 0;
+  int64_t pages_changed = 0;  // recompressed, remapped, materialised or filtered
+  int64_t rows_decoded = 0;
+  std::string decode_reason = {};  // of the first run that had to
 };
 
 // What was done with pages; added up over runs.
@@ -45,6 +55,11 @@ struct StitchCounts {
   int64_t pages_dropped = 0;       // lost all rows
   int64_t columns_decoded = 0;
   int64_t rows_decoded = 0;
+  std::vector<ColumnStitchCounts> columns = {};  // by leaf of the target
+
+  int64_t pages_changed() const {
+    return pages_recompressed + pages_remapped + pages_materialised + pages_filtered;
+  }
 };
 
 // One row group out of several, in their order. All parts must fit the schema of the file they are

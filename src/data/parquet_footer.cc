@@ -141,7 +141,9 @@ Status CheckChunk(const ThriftValue& chunk, const SchemaLeaf& leaf, const Thrift
     return Corrupt(file_name, fmt::format("column {} has {} values in a row group of {} rows",
                                           fmt::join(leaf.path, "."), view.num_values, row_count));
   }
-  PF_TRY(ranges.Add(view.bytes, "column chunk"));
+  // Arrow's chunks without rows may have no page and no place.
+  const bool has_no_place = view.num_values == 0 && view.bytes == FileRange();
+  if (!has_no_place) PF_TRY(ranges.Add(view.bytes, "column chunk"));
   if (view.offset_index.length > 0) PF_TRY(ranges.Add(view.offset_index, "offset index"));
   if (view.column_index.length > 0) PF_TRY(ranges.Add(view.column_index, "column index"));
   if (view.bloom_filter.offset > 0) PF_TRY(ranges.Add(view.bloom_filter, "bloom filter"));
@@ -291,6 +293,11 @@ Result<ChunkView> ViewChunk(const ThriftValue& chunk, std::string_view file_name
             IntOr(*metadata, column_metadata::kDictionaryPageOffset, 0, file_name));
   if (dictionary < 0) {
     return Corrupt(file_name, fmt::format("negative dictionary offset: {}", dictionary));
+  }
+  // Arrow writes a dictionary page and no data page for a row group without rows.
+  if (view.data_page_offset == 0 && view.num_values == 0 && dictionary > 0 &&
+      dictionary <= std::numeric_limits<int64_t>::max() - compressed) {
+    view.data_page_offset = dictionary + compressed;
   }
   view.bytes = {.offset = view.data_page_offset, .length = compressed};
   // Some writers store 0, or the offset of the first data page, for "no dictionary".

@@ -85,6 +85,23 @@ TEST(ParquetFooter, ShowsTheChunksThatLibparquetWrote) {
   EXPECT_EQ(leaves.at(0).max_definition_level, 0);
 }
 
+TEST(ParquetFooter, RowGroupsWithoutRowsHaveChunksWithoutPages) {
+  for (const bool has_dictionary : {true, false}) {
+    const auto out = arrow::io::BufferOutputStream::Create().ValueOrDie();
+    auto properties = parquet::WriterProperties::Builder();
+    if (!has_dictionary) properties.disable_dictionary();
+    ASSERT_TRUE(parquet::arrow::WriteTable(*SampleTable(0), arrow::default_memory_pool(), out, 100,
+                                           properties.build())
+                    .ok());
+    const ParquetFooter footer = FooterOf(out->Finish().ValueOrDie()->ToString());
+    ASSERT_EQ(footer.row_group_count(), 1);
+    const ChunkView view = ViewChunk(footer.chunk(0, 0), "f").value();
+    EXPECT_EQ(view.num_values, 0);
+    EXPECT_EQ(view.dictionary_page_offset.has_value(), has_dictionary);
+    EXPECT_LE(view.bytes.end(), footer.footer_start);
+  }
+}
+
 TEST(ParquetFooter, IsWrittenAgainByteForByte) {
   const std::string bytes = SampleFile();
   const ParquetFooter footer = FooterOf(bytes);

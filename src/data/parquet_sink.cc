@@ -30,6 +30,32 @@ std::optional<ParquetCodec> ParquetCodecOf(std::string_view name) {
   return std::nullopt;
 }
 
+int32_t ParquetCodecNumber(ParquetCodec codec) {
+  switch (codec) {
+    case ParquetCodec::kNone:
+      return 0;
+    case ParquetCodec::kSnappy:
+      return 1;
+    case ParquetCodec::kGzip:
+      return 2;
+    case ParquetCodec::kBrotli:
+      return 4;
+    case ParquetCodec::kZstd:
+      return 6;
+    case ParquetCodec::kLz4Raw:
+      return 7;
+  }
+  return 0;
+}
+
+ParquetCodec ParquetCodecOfNumber(int32_t number) {
+  for (const ParquetCodec codec : {ParquetCodec::kNone, ParquetCodec::kSnappy, ParquetCodec::kGzip,
+                                   ParquetCodec::kBrotli, ParquetCodec::kZstd}) {
+    if (ParquetCodecNumber(codec) == number) return codec;
+  }
+  return ParquetCodec::kLz4Raw;
+}
+
 Result<ParquetFooter> ParquetSchemaOf(const std::shared_ptr<arrow::Schema>& schema,
                                       const ParquetSinkOptions& options, ArrowMemory& memory) {
   PF_ASSIGN(const auto encoder, RowGroupEncoder::Open(schema, options, nullptr, memory));

@@ -19,6 +19,10 @@ enum class ParquetCodec : uint8_t { kNone, kSnappy, kGzip, kBrotli, kLz4Raw, kZs
 // Names as tables' properties have them: none, uncompressed, snappy, gzip, brotli, lz4_raw, lz4,
 // zstd, in any case.
 std::optional<ParquetCodec> ParquetCodecOf(std::string_view name);
+// CompressionCodec of parquet.thrift.
+int32_t ParquetCodecNumber(ParquetCodec codec);
+// The other way; for what we do not write (LZO, the LZ4 of old writers) its nearest, LZ4_RAW.
+ParquetCodec ParquetCodecOfNumber(int32_t number);
 
 enum class DictionaryChoice : uint8_t {
   kAuto,  // by the share of distinct values at the beginning of each row group

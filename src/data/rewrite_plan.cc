@@ -29,9 +29,10 @@ constexpr int64_t kPageRows = 20'000;  // of writers that cut pages by rows
 struct Group {
   GroupRef ref;
   int64_t rows = 0, live_rows = 0, bytes = 0;
-  double unique_share = 0;   // of bytes in columns whose dictionaries hold unique values
-  double nested_share = 0;   // of bytes in nested columns
-  double touched_share = 0;  // of pages that lose a row, about
+  double unique_share = 0;       // of bytes in columns whose dictionaries hold unique values
+  double nested_share = 0;       // of bytes in nested columns
+  double touched_share = 0;      // of pages that lose a row, about
+  bool has_other_codec = false;  // than the target wants
   CopyVerdict verdict;
 };
 
@@ -84,13 +85,14 @@ class Planner {
     return {};
   }
 
-  static Status Measure(const ParquetInput& file, Group& group) {
+  Status Measure(const ParquetInput& file, Group& group) const {
     double unique = 0, nested = 0;
     for (size_t c = 0; c < file.columns.size(); ++c) {
       PF_ASSIGN(
           const ChunkView view,
           ViewChunk(file.footer.chunk(group.ref.row_group, static_cast<int>(c)), file.file_name));
       group.bytes += view.bytes.length;
+      if (target_.codec && *target_.codec != view.codec) group.has_other_codec = true;
       const auto bytes = static_cast<double>(view.bytes.length);
       const int64_t dictionary_bytes =
           view.dictionary_page_offset ? view.data_page_offset - *view.dictionary_page_offset : 0;
@@ -183,8 +185,14 @@ class Planner {
       has_deletes = has_deletes || group->live_rows < group->rows;
     }
     if (run_.size() == 1) {
-      step.kind = has_deletes ? StepKind::kFilterPages : StepKind::kCopy;
-      if (has_deletes) step.reason = "deleted rows";
+      step.kind = StepKind::kCopy;
+      if (has_deletes) {
+        step.kind = StepKind::kFilterPages;
+        step.reason = "deleted rows";
+      } else if (run_[0]->has_other_codec) {
+        step.kind = StepKind::kStitch;
+        step.reason = "another codec";
+      }
     } else if (unique > kMaterialisedShareMax * static_cast<double>(step.bytes)) {
       const std::vector<const Group*> run = std::move(run_);
       run_.clear();
@@ -249,7 +257,7 @@ class Runner {
       : inputs_(inputs),
         target_(target),
         schema_(schema),
-        options_(options),
+        options_(OptionsFor(options, target)),
         sink_(sink),
         memory_(memory),
         counts_(counts) {}
@@ -286,6 +294,11 @@ class Runner {
   }
 
  private:
+  static StitchOptions OptionsFor(StitchOptions options, const RewriteTarget& target) {
+    if (target.codec) options.codec = target.codec;
+    return options;
+  }
+
   // Empty for the identity.
   Result<std::vector<int>> LeavesOf(const RewriteInput& input) const {
     PF_ASSIGN(LeafMapping mapping, MapParquetLeaves(input.file->schema(), *target_.copy.schema,
@@ -320,7 +333,7 @@ class Runner {
   const std::vector<RewriteInput>& inputs_;
   const RewriteTarget& target_;
   const std::shared_ptr<arrow::Schema>& schema_;
-  const StitchOptions& options_;
+  const StitchOptions options_;
   RollingSink& sink_;
   ArrowMemory& memory_;
   RewriteCounts& counts_;

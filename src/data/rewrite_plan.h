@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,11 +30,14 @@ struct RewriteTarget {
   int64_t run_bytes_max = int64_t{1} << 30;
   // Steps of the first kind only where nothing else is to be done: what a dry run compares with.
   bool decodes_always = false;
+  // CompressionCodec of parquet.thrift that row groups shall have: those with another one are
+  // recompressed page by page. None: each keeps its own. Rows that are decoded get the sink's.
+  std::optional<int32_t> codec = std::nullopt;
 };
 
 enum class StepKind : uint8_t {
   kCopy,         // one row group, as it is
-  kStitch,       // several row groups into one, page by page
+  kStitch,       // several row groups into one, or one into another codec, page by page
   kFilterPages,  // one row group without its deleted rows, page by page
   kDecode,       // rows
 };

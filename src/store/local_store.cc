@@ -396,6 +396,7 @@ Status LocalStore::DeleteOne(const Context& ctx, int root_fd, std::string_view k
 
 Result<int64_t> LocalStore::SweepLeftovers(const Context& ctx, std::string_view,
                                            int64_t age_ms_min) {
+  temp_.RemoveAbandoned(ctx);
   return temp_.Sweep(ctx, age_ms_min);
 }
 

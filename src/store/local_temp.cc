@@ -80,6 +80,10 @@ Result<int64_t> LocalTemp::Sweep(const Context& ctx, int64_t age_ms_min) const {
     PF_TRY(Remove(entry->d_name));
     ++removed;
   }
+  // It stays while any file is in it; a writer that finds it gone makes it again.
+  if (rmdir(folder_.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
+    ctx.log.Debug("the folder of temporary files stays", {{"folder", folder_.string()}});
+  }
   if (removed > 0) {
     ctx.log.Info("leftovers of dead writers removed",
                  {{"folder", folder_.string()}, {"files", removed}});

@@ -31,13 +31,15 @@ class LocalTemp {
   Result<UniqueFd> OpenFolder() const;
   // Removes a file; absent counts as removed.
   Status Remove(std::string_view name) const;
-  // Remembers a file whose writer was dropped in this process; the next Create removes it. Touches
+  // Remembers a file whose writer was dropped in this process; RemoveAbandoned, which Create calls,
+  // removes it. Touches
   // no disk, so it may be called from a destructor.
   void Abandon(std::string name);
+  // Removes files not written to for `age_ms_min`, and the folder when it is empty; returns how
+  // many files.
+  Result<int64_t> Sweep(const Context& ctx, int64_t age_ms_min) const;
   // Removes the files remembered so far now; a failure is logged, and left to the sweep.
   void RemoveAbandoned(const Context& ctx);
-  // Removes files not written to for `age_ms_min`; returns how many.
-  Result<int64_t> Sweep(const Context& ctx, int64_t age_ms_min) const;
 
  private:
   const std::filesystem::path folder_;

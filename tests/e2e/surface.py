@@ -20,7 +20,7 @@ COMMANDS = None
 
 def commands():
     out = subprocess.run([BINARY, "help"], capture_output=True, text=True, env={}).stdout
-    return re.findall(r"^  ([a-z-]+) ", out, re.M)
+    return re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", out, re.M)
 
 
 # check: UX-1
@@ -31,7 +31,9 @@ def test_help_needs_nothing(folder, server, place):
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
             ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
             ["engine", "--help"]]
-    runs += [[name, "--help"] for name in names] + [["help", name] for name in names]
+    check("file inspect" in names, "commands: %s" % names)
+    runs += [[*name.split(), "--help"] for name in names] + [["help", *name.split()] for name in names]
+    runs += [["file", "--help"], ["help", "file"]]
     # Offline: a network name space of its own has not even loopback. Where it cannot be made, only the environment is empty.
     offline = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0 else []
     if not offline:
@@ -184,10 +186,11 @@ def test_every_document_parses(folder, server, place):
     def document(*command, expect=0):
         _, out, err = rig.run(*command, *words, expect=expect)
         doc = json.loads(out)
-        faults = schemas.of_document(command[0], doc)
+        name = " ".join(command[:2]) if command[0] == "file" else command[0]
+        faults = schemas.of_document(name, doc)
         check(not faults, "; ".join(faults))
         check(all(line.startswith("{") for line in err.splitlines()), "log lines are not JSON: %s" % err[:300])
-        seen.add(command[0])
+        seen.add(name)
         return doc
 
     for simple in (["version"], ["explain"], ["config", "print", "worker"], ["debug", "fault-points"]):
@@ -214,6 +217,9 @@ def test_every_document_parses(folder, server, place):
     again = document("rewrite", "--job-id=" + second.id, "--bucket=forge", *second.source_words(), *second.files(), *rig.state, *rig.store, *rig.scratch)
     check(again["status"] == "IMPORTED", "rewrite again: %s" % again)
     second.compare()
+    flights = os.path.join(DEPS, "data", "flights-2013.parquet")
+    check(document("file", "inspect", flights)["files"][0]["rows"] == 336776, "rows of the flights")
+    check(document("file", "concat", os.path.join(folder, "two.parquet"), flights, flights)["rows_out"] == 2 * 336776, "rows joined")
     left = set(commands()) - seen - {"demo", "completions"}
     check(not left, "commands without a document: %s" % left)
     check(not set(schemas.DOCUMENTS) - seen, "schemas of no document: %s" % (set(schemas.DOCUMENTS) - seen))
@@ -520,7 +526,7 @@ def zombie(pid):
 
 
 def test_docs_name_real_commands_and_flags(folder, server, place):
-    known = {name: set(re.findall(r"--([a-z0-9-]+)", subprocess.run([BINARY, name, "--help"], capture_output=True, text=True, env={}).stdout))
+    known = {name: set(re.findall(r"--([a-z0-9-]+)", subprocess.run([BINARY, *name.split(), "--help"], capture_output=True, text=True, env={}).stdout))
              for name in commands()}
     pages = [os.path.join(SOURCE, "README.md")] + [os.path.join(SOURCE, "docs", n) for n in sorted(os.listdir(os.path.join(SOURCE, "docs"))) if n.endswith(".md")]
     seen = 0
@@ -533,6 +539,8 @@ def test_docs_name_real_commands_and_flags(folder, server, place):
                 if not found:
                     continue
                 name, rest = found.groups()
+                if name not in known and rest.split():
+                    name = "%s %s" % (name, rest.split()[0])
                 check(name in known, "%s names a command that is not there: %s" % (page, line))
                 for flag in re.findall(r"--([a-z0-9-]+)", rest):
                     check(flag in known[name], "%s names a flag that is not there: %s --%s" % (page, name, flag))

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "app/output.h"
+#include "base/json.h"
+#include "data/file_concat.h"
+#include "data/file_inspect.h"
+
+namespace partforge::app {
+
+// What `partforge file inspect` and `file concat` print. All pure.
+
+// How much of a file the text shows; the document always shows all that was read.
+enum class InspectView : uint8_t {
+  kSummary,  // columns, and the first row groups
+  kDetails,  // all row groups, and each of their columns
+};
+std::string InspectText(const data::FileReport& report, InspectView view, const OutputStyle& style);
+JsonDoc InspectDocument(const data::FileReport& report);
+
+std::string ConcatText(const data::ConcatReport& report, std::string_view output, bool is_dry_run,
+                       const OutputStyle& style);
+JsonDoc ConcatDocument(const data::ConcatReport& report, std::string_view output, bool is_dry_run);
+
+// A bound as a person reads it: dates and times in ISO form, decimals with their point, bytes that
+// are no text as 0x…. `type` is that of the column ("timestamp(us, utc)", "decimal(9,2)").
+std::string ScalarText(const data::Scalar& value, std::string_view type);
+
+}  // namespace partforge::app
