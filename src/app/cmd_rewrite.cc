@@ -237,12 +237,7 @@ Status Run(const CommandInput& input) {
   PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
-  if (!flow.is_conserved) {
-    return Status(Code::kCorruption,
-                  "rows of the source and of the new parts differ: " + flow.Text())
-        .Explain(2137, job_id,
-                 fmt::format("nothing was published; partforge verify {} --level=rows", job_id));
-  }
+  if (!flow.is_conserved) return NotConserved(flow, job_id);
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))

@@ -7,6 +7,7 @@
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
 #include "app/worker_run.h"
+#include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
 namespace {
@@ -32,6 +33,11 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
   if (input.ctx.IsStopping()) return {};
   for (const JobId& job : jobs) {
     PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+    if (view.job.kind == clickhouse::kRewriteKind) {
+      PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
+      input.out.Line(fmt::format("rows of {}: {}", job, flow.Text()));
+      if (!flow.is_conserved) return NotConserved(flow, job);
+    }
     const int64_t failed_here = CountIn(view, TaskState::kFailed);
     if (failed_here > 0 && first.empty()) first = job;
     failed += failed_here;
