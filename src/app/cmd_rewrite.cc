@@ -195,6 +195,7 @@ Status CheckFailedParts(const CommandInput& input, const JobView& view, const Jo
 
 Status Run(const CommandInput& input) {
   PF_TRY(ConfirmImport(input));
+  PF_ASSIGN(const int64_t lease_ms, LeaseFrom(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
@@ -220,7 +221,7 @@ Status Run(const CommandInput& input) {
   WorkerRun run;
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name = ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
+  run.options.lease_ms = lease_ms;
   run.options.poll_ms = 500;
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};

@@ -69,11 +69,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name =
       input.options.IsSet("worker-id") ? input.options.String("worker-id") : ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
-  if (run.options.lease_ms < 1000) {
-    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
-        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
-  }
+  PF_ASSIGN(run.options.lease_ms, LeaseFrom(input));
   run.options.poll_ms = input.options.DurationMs("poll-interval");
   run.options.progress_interval_ms = input.options.DurationMs("state-progress-interval");
   run.options.crashes_max = input.options.Int("max-crashes");
