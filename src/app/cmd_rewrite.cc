@@ -12,6 +12,7 @@
 #include "app/worker_run.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
@@ -40,6 +41,29 @@ Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
     return view.status();
   }
   return view->state == "SEALED" ? Reached::kUploaded : Reached::kJob;
+}
+
+// The job of an earlier run must be this very one: to go on with another, or to say that it is
+// done, would be untrue of the table that is named now.
+Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeRequest& request) {
+  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  PF_ASSIGN(const std::string prefix, clickhouse::NormalizePrefix(request.prefix));
+  const std::string source =
+      clickhouse::TableName{job.source_database, job.source_table}.ToString();
+  std::string differs;
+  if (source != request.source.ToString()) {
+    differs = fmt::format("its source table is {}", source);
+  } else if (job.destination_schema != request.destination_schema) {
+    differs = "it has another --destination-schema-file";
+  } else if (job.insert_select != request.insert_select) {
+    differs = "it has another --insert-select-file";
+  } else if (job.bucket != request.bucket || job.prefix != prefix) {
+    differs = fmt::format("its objects are in bucket {}, prefix {}", job.bucket, job.prefix);
+  }
+  if (differs.empty()) return {};
+  return Status(Code::kConflict, differs)
+      .Explain(6006, view.job.id, "use another --job-id, or the table, SQL and bucket of that job");
 }
 
 // A freeze of the same name that an earlier run of this command left without a job is of another
@@ -212,6 +236,10 @@ Status Run(const CommandInput& input) {
                   job_id, job_id));
 
   PF_ASSIGN(const Reached reached, ReachedBefore(input, *state, job_id));
+  if (reached != Reached::kNothing) {
+    PF_ASSIGN(const JobView earlier, state->View(input.ctx, job_id));
+    PF_TRY(CheckSameRequest(earlier, request));
+  }
   if (reached != Reached::kUploaded)
     PF_TRY(Upload(input, *server, *state, *store, request, reached));
   PF_ASSIGN(const JobView uploaded_view, state->View(input.ctx, job_id));

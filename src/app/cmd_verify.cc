@@ -89,13 +89,13 @@ Status Run(const CommandInput& input) {
   if (!verified.ok()) return verified.status();
   input.out.Text(RenderTable(table, input.out.style()));
   input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} warn, {} FAIL   {} rows, {}",
-                             count, input.options.String("level"), count - failed - warned, warned,
+                             count, input.options.String("level"), count - warned - failed, warned,
                              failed, FormatCount(rows), FormatBytes(bytes)));
   if (!input.out.style().is_ndjson)
     input.out.Document("verify", JsonDoc{{"job_id", request.job_id},
                                          {"level", input.options.String("level")},
                                          {"objects", objects},
-                                         {"ok", count - failed - warned},
+                                         {"ok", count - warned - failed},
                                          {"warned", warned},
                                          {"failed", failed},
                                          {"rows", rows},

@@ -225,7 +225,7 @@ Status WriteAll(int fd, std::span<const std::byte> bytes) {
 Result<std::string> ReadFile(const std::filesystem::path& path, int64_t size_bytes_max) {
   PF_ASSIGN(const UniqueFd fd, OpenFile(path, O_RDONLY));
   // Read to the end rather than trusting the size: files of /proc and /sys say 0 or 4096.
-  constexpr size_t kPiece = 64 * 1024;
+  constexpr size_t kPiece = 64 << 10;
   std::string text;
   while (true) {
     const size_t before = text.size();

@@ -154,6 +154,21 @@ ImportRequest JobRig::MakeImport() const {
   return request;
 }
 
+std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth) {
+  VerifyRequest request;
+  request.job_id = job_id;
+  request.depth = depth;
+  request.store_of_bucket = [this](const Context&, const std::string&) {
+    return Result<ObjectStore*>(store_.get());
+  };
+  request.engines = &slots_;
+  request.scratch = dir_ / "verify";
+  std::filesystem::create_directories(request.scratch);
+  const auto verified = VerifyJob(ctx(), state(), request);
+  EXPECT_TRUE(verified.ok()) << verified.status().ToString();
+  return verified.ok() ? *verified : std::vector<VerifiedPart>();
+}
+
 std::vector<Task> JobRig::Tasks(TaskState wanted) {
   const auto page = state_->Page(ctx(), job_id, wanted, "", 1000);
   EXPECT_TRUE(page.ok()) << page.status().ToString();

@@ -191,6 +191,7 @@ Status Worker::RunSlots(const Context& ctx) {
   run_ctx.stop = run_stop.get_token();
 
   std::vector<std::jthread> slots;
+  slots.reserve(static_cast<size_t>(options_.parallel));
   for (int slot = 0; slot < options_.parallel; ++slot) {
     slots.emplace_back([this, run_ctx, last = last_word.get_token(), &board, slot] {
       RunSlot(run_ctx, last, board, slot);
@@ -198,7 +199,7 @@ Status Worker::RunSlots(const Context& ctx) {
   }
   std::jthread publishing([this, run_ctx, &board] { PublishUntilStopped(run_ctx, board); });
 
-  const Status fed = FeedSlots(run_ctx, board);
+  Status fed = FeedSlots(run_ctx, board);
   run_stop.request_stop();
   board.Close();
   if (!board.WaitForLeave(options_.parallel, options_.shutdown_grace_ms)) {
@@ -236,7 +237,7 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
       if (!is_left.ok() && !MayPass(is_left.status())) return is_left.status();
     }
     if (board.IsQuiet(options_.parallel)) {
-      const Status admission = CheckAdmission(ctx);
+      Status admission = CheckAdmission(ctx);
       if (!admission.ok() && admission.code() == Code::kExhausted) {
         if (options_.until == RunUntil::kJobsDone) return admission;
         WarnNothingFits(ctx, admission);
@@ -247,7 +248,8 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
   return {};
 }
 
-void Worker::RunSlot(const Context& ctx, std::stop_token last_word, SlotBoard& board, int slot) {
+void Worker::RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board,
+                     int slot) {
   while (auto work = board.Take()) {
     Ignore(ctx, RunWork(ctx, last_word, *work, slot), "the lease ends by itself");
     board.Announce();

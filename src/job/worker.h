@@ -104,7 +104,7 @@ class Worker {
   Status RunOnce(const Context& ctx);
   Status RunSlots(const Context& ctx);
   Status FeedSlots(const Context& ctx, SlotBoard& board);
-  void RunSlot(const Context& ctx, std::stop_token last_word, SlotBoard& board, int slot);
+  void RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board, int slot);
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
   void Count(AttemptEnd end);
   Status publish_failure() const;

@@ -90,19 +90,38 @@ def test_a_worker_sleeps_past_its_lease(folder, server, place):
     job.freeze()
     job.upload()
     words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", *rig.state, *rig.store, "--job-id=" + job.id]
-    sleeper = rig.start("worker", "--once", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, "sleeper"), *words,
+    sleeper = rig.start("worker", "--once", "--json", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, "sleeper"), *words,
                         fault="clickhouse.meta_uploaded:1:stop")
     eventually(lambda: stopped(sleeper.pid), "the first worker stops after its upload")
     time.sleep(1.2)   # its lease of one second runs out
     rig.run("worker", "--drain", "--worker-id=second", *rig.scratch, *words)
     taken = job.status()["parts"][0]
+    before = events_of(rig, job)
     os.kill(sleeper.pid, signal.SIGCONT)
-    rig.end(sleeper, expect=None)
+    _, out, _ = rig.end(sleeper)
+    told = json.loads(out)
+    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the sleeper says: %s" % told)
     part = job.status()["parts"][0]
     check(part["status"] == "FINISHED" and part["worker_id"].startswith("second") and part["meta_key"] == taken["meta_key"], "after waking: %s" % part)
     check(taken["meta_key"] in place.keys(), "the winner's objects are gone")
+    taken_over(before)
+    check(events_of(rig, job) == before, "the sleeper changed something: %s" % events_of(rig, job))
     job.publish()
     check(job.compare() == 800, "not all rows")
+
+
+def events_of(rig, job):
+    return rig.json("events", "--job-id=" + job.id, *rig.state)["events"]
+
+
+def taken_over(events):
+    """The events show one part whose first attempt lost its lease, and whose second ended it."""
+    seen = [(e["event"], e["epoch"], e["to"]) for e in events if e["part_id"]]
+    story = [("claimed", 1, "IN_PROGRESS"), ("lease_expired", 1, ""), ("claimed", 2, "IN_PROGRESS"), ("settled", 2, "FINISHED")]
+    check([e for e in seen if e in story] == story and seen[-1] == story[-1] and not [e for e in seen if e[2] in ("FINISHED", "FAILED") and e[1] == 1],
+          "the events tell another story: %s" % events)
+    actors = [e["actor"] for e in events if e["event"] == "claimed"]
+    check(actors[0] != actors[1] and actors[1] == "second", "claimed by %s" % actors)
 
 
 # check: PF-47
@@ -470,6 +489,22 @@ LOCAL = [test_sigterm_in_insert, test_import_by_another_user, test_an_attach_tha
          test_sigterm_while_the_engine_hangs, test_full_work_disk, test_hostile_archives]
 
 
+class Outage:
+    """PostgreSQL is away as long as this lasts."""
+
+    def __init__(self, place):
+        base = open(os.path.join(place.postgres.folder, "pgbase")).read().strip()
+        self.data, self.log = os.path.join(base, "data"), os.path.join(base, "log")
+        self.pg_ctl = subprocess.run("ls /usr/lib/postgresql/*/bin/pg_ctl | tail -n 1", shell=True, capture_output=True, text=True).stdout.strip()
+        self.as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+
+    def __enter__(self):
+        subprocess.run([*self.as_user, self.pg_ctl, "-D", self.data, "-m", "immediate", "-w", "stop"], check=True, stdout=subprocess.DEVNULL)
+
+    def __exit__(self, kind, value, trace):
+        subprocess.run([*self.as_user, self.pg_ctl, "-D", self.data, "-w", "-l", self.log, "start"], check=True, stdout=subprocess.DEVNULL)
+
+
 # An outage that is shorter than the lease.
 # check: PF-40
 def test_postgres_is_away(folder, server, place):
@@ -479,18 +514,80 @@ def test_postgres_is_away(folder, server, place):
     job.upload()
     worker = rig.start(*job.worker_words(), "--state-progress-interval=500ms")
     eventually(waits_in_insert(rig, job), "the worker inserts")
-    data = os.path.join(open(os.path.join(place.postgres.folder, "pgbase")).read().strip(), "data")
-    pg_ctl = subprocess.run("ls /usr/lib/postgresql/*/bin/pg_ctl | tail -n 1", shell=True, capture_output=True, text=True).stdout.strip()
-    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    subprocess.run([*as_user, pg_ctl, "-D", data, "-m", "immediate", "-w", "stop"], check=True, stdout=subprocess.DEVNULL)
-    rig.refused(6001, 7, "job-status", "--job-id=" + job.id, *rig.state)
-    rig.refused(6001, 7, *job.import_words())
-    time.sleep(3)   # the outage itself
-    check(worker.poll() is None, "the worker died with the state store")
-    subprocess.run([*as_user, pg_ctl, "-D", data, "-w", "-l", os.path.join(os.path.dirname(data), "log"), "start"], check=True, stdout=subprocess.DEVNULL)
+    with Outage(place):
+        rig.refused(6001, 7, "job-status", "--job-id=" + job.id, *rig.state)
+        rig.refused(6001, 7, *job.import_words())
+        time.sleep(3)   # the outage itself
+        check(worker.poll() is None, "the worker died with the state store")
     rig.end(worker)
     part = job.status()["parts"][0]
     check(part["status"] == "FINISHED" and part["attempts"] == 1, "the work was done again: %s" % part)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# Past the lease, when the work is done and only its commit is on the way: nobody took the part over, so it holds.
+# check: PF-40
+def test_postgres_is_away_past_the_lease_of_a_commit(folder, server, place):
+    rig = Rig(folder, server, place, "late")
+    job = plain(rig, "late", rows=100, parts=1)
+    job.freeze()
+    job.upload()
+    # The delay stands between the upload of the description and the commit: the store goes away in it.
+    worker = rig.start(*job.worker_words(), "--lease-ttl=5s", fault="clickhouse.meta_uploaded:1:delay=1500")
+    eventually(lambda: [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith(".json") and "/meta/" in k], "the description is uploaded")
+    with Outage(place):
+        time.sleep(2.5)   # the commit is tried and tried again, with pauses
+        os.kill(worker.pid, signal.SIGSTOP)
+        time.sleep(4)     # the lease runs out
+    os.kill(worker.pid, signal.SIGCONT)
+    rig.end(worker)
+    part = job.status()["parts"][0]
+    check(part["status"] == "FINISHED" and part["attempts"] == 1 and part["epoch"] == 1, "the commit did not hold: %s" % part)
+    job.publish()
+    check(job.compare() == 80, "not all rows")
+
+
+# Past the lease in the middle of the work: it is given up and done again, by the same worker.
+# check: PF-40
+def test_postgres_is_away_past_the_lease_of_a_worker_alone(folder, server, place):
+    rig = Rig(folder, server, place, "alone")
+    job = slow_job(rig, "alone")
+    job.freeze()
+    job.upload()
+    worker = rig.start(*job.worker_words(), "--lease-ttl=1s", "--poll-interval=200ms")
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    with Outage(place):
+        time.sleep(2)   # the lease runs out
+        check(worker.poll() is None, "the worker died with the state store")
+    rig.end(worker)
+    part = job.status()["parts"][0]
+    check(part["status"] == "FINISHED" and part["attempts"] == part["epoch"] == 2 and part["crash_count"] <= 1, "after the outage: %s" % part)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# Past the lease, and another worker took the part over: what the first one made is dropped.
+# check: PF-40
+def test_postgres_is_away_and_another_takes_over(folder, server, place):
+    rig = Rig(folder, server, place, "over")
+    job = slow_job(rig, "over")
+    job.freeze()
+    job.upload()
+    words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", "--max-crashes=100", *rig.state, *rig.store, "--job-id=" + job.id]
+    first = rig.start("worker", "--once", "--json", "--worker-id=first", "--work-dir=" + os.path.join(folder, "first"), *words)
+    eventually(waits_in_insert(rig, job), "the first worker inserts")
+    with Outage(place):
+        os.kill(first.pid, signal.SIGSTOP)   # it is the slower one to see that the store is back
+        time.sleep(1.2)   # its lease runs out
+    rig.run("worker", "--drain", "--worker-id=second", *rig.scratch, *words)
+    taken, before = job.status()["parts"][0], events_of(rig, job)
+    check(taken["status"] == "FINISHED" and taken["attempts"] == 2 and taken["worker_id"].startswith("second"), "not taken over: %s" % taken)
+    os.kill(first.pid, signal.SIGCONT)
+    told = json.loads(rig.end(first)[1])
+    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the first worker says: %s" % told)
+    check(job.status()["parts"][0] == taken and events_of(rig, job) == before, "the first worker changed something")
+    taken_over(before)
     job.publish()
     check(job.compare() == 11, "not all rows")
 
@@ -575,5 +672,6 @@ def test_services_that_do_not_answer(folder, server, place):
     rig.refused(6006, 5, *job.upload_words(), "--prefix=elsewhere")
 
 
-REMOTE = [test_postgres_is_away, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
+REMOTE = [test_postgres_is_away, test_postgres_is_away_past_the_lease_of_a_commit, test_postgres_is_away_past_the_lease_of_a_worker_alone,
+          test_postgres_is_away_and_another_takes_over, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
           test_a_worker_sleeps_past_its_lease]

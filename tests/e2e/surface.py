@@ -322,6 +322,11 @@ def test_every_command_may_be_killed(folder, server, place):
     check(rig.json("gc", "--older-than=0", *rig.state, *rig.store, *rig.scratch)["objects"] == [], "gc left something")
     rig.run("verify", job.id, "--level=rows", *rig.state, *rig.store, *rig.scratch)
     job.compare()
+    # The id of a finished job does not make another request done.
+    other = plain(rig, "other", rows=50)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=forge", *other.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=forge", *job.source_words(), *other.files(), *rig.state, *rig.store, *rig.scratch)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=elsewhere", *job.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
 
 
 CANARY = "canary-7f3a91c2d4"
