@@ -216,6 +216,7 @@ Status CheckFailedParts(const CommandInput& input, const JobView& view, const Jo
 
 Status Run(const CommandInput& input) {
   PF_TRY(ConfirmImport(input));
+  PF_ASSIGN(const int64_t lease_ms, LeaseFrom(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
@@ -245,7 +246,7 @@ Status Run(const CommandInput& input) {
   WorkerRun run;
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name = ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
+  run.options.lease_ms = lease_ms;
   run.options.poll_ms = 500;
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};
@@ -262,12 +263,7 @@ Status Run(const CommandInput& input) {
   PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
-  if (!flow.is_conserved) {
-    return Status(Code::kCorruption,
-                  "rows of the source and of the new parts differ: " + flow.Text())
-        .Explain(2137, job_id,
-                 fmt::format("nothing was published; partforge verify {} --level=rows", job_id));
-  }
+  if (!flow.is_conserved) return NotConserved(flow, job_id);
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))

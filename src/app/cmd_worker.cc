@@ -7,6 +7,7 @@
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
 #include "app/worker_run.h"
+#include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
 namespace {
@@ -32,6 +33,11 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
   if (input.ctx.IsStopping()) return {};
   for (const JobId& job : jobs) {
     PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+    if (view.job.kind == clickhouse::kRewriteKind) {
+      PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
+      input.out.Line(fmt::format("rows of {}: {}", job, flow.Text()));
+      if (!flow.is_conserved) return NotConserved(flow, job);
+    }
     const int64_t failed_here = CountIn(view, TaskState::kFailed);
     if (failed_here > 0 && first.empty()) first = job;
     failed += failed_here;
@@ -63,11 +69,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name =
       input.options.IsSet("worker-id") ? input.options.String("worker-id") : ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
-  if (run.options.lease_ms < 1000) {
-    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
-        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
-  }
+  PF_ASSIGN(run.options.lease_ms, LeaseFrom(input));
   run.options.poll_ms = input.options.DurationMs("poll-interval");
   run.options.progress_interval_ms = input.options.DurationMs("state-progress-interval");
   run.options.crashes_max = input.options.Int("max-crashes");

@@ -67,6 +67,12 @@ int64_t CountIn(const JobView& view, TaskState state) {
   return 0;
 }
 
+Status NotConserved(const RowFlow& flow, const JobId& job) {
+  return Status(Code::kCorruption, "rows of the source and of the new parts differ: " + flow.Text())
+      .Explain(2137, job,
+               fmt::format("nothing was published; partforge verify {} --level=rows", job));
+}
+
 Status CheckNotPaused(const JobView& view) {
   const int64_t waiting =
       CountIn(view, TaskState::kReady) + CountIn(view, TaskState::kCompactReady);
@@ -133,6 +139,8 @@ Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& vi
                     clickhouse::RewriteOutput::FromJson(attempt.result));
           flow.rows_in += output.source_rows_visible;
           flow.rows_out += output.rows_out;
+          flow.bytes_in += task.size_bytes;
+          flow.bytes_out += output.bytes_out;
           flow.expired += output.rows_expired;
           written += output.rows_written;
         }
@@ -227,6 +235,7 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["written_rows"] = output.rows_written;
     record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
     record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
+    record["partitions"] = output.partition_parts.size();
     record["insert_attempts"] = output.insert_attempts;
     record["chunks"] = output.chunks;
     record["peak_memory_bytes"] = output.peak_memory_bytes;

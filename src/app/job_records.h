@@ -30,11 +30,14 @@ struct RowFlow {
   int64_t filtered = 0;  // left out by the SELECT; negative when it makes more rows than it reads
   int64_t expired = 0;   // left out by --ttl=apply
   int64_t merged = 0;    // collapsed by the destination's engine
+  int64_t bytes_in = 0, bytes_out = 0;  // of those parts, on disk
   bool is_conserved = false;  // in = out + removed, counted apart, and as the counters have it
   // "1 440 in = 1 440 out + 0 filtered ✓"
   std::string Text() const;
 };
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);
+// kCorruption (PF2137): what to answer when a flow is not conserved; nothing may be published then.
+Status NotConserved(const RowFlow& flow, const JobId& job);
 
 int64_t CountIn(const JobView& view, TaskState state);
 // [{"status":"READY","count":2},…] in the order of the states, without zeros.

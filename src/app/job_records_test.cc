@@ -42,6 +42,28 @@ TEST(JobStatus, OfAnUploadThatNeverEndedIsNotReadyForImport) {
   EXPECT_EQ(StatusOf("OPEN", {{kImported, 2}}), "READY");
 }
 
+TEST(PausedJob, IsRefusedWhilePartsWait) {
+  using enum TaskState;
+  JobView view = ViewOf("SEALED", {{kReady, 2}, {kFailed, 3}});
+  EXPECT_TRUE(CheckNotPaused(view).ok());
+  view.is_paused = true;
+  const Status paused = CheckNotPaused(view);
+  EXPECT_EQ(paused.code(), Code::kRefused);
+  EXPECT_EQ(paused.explanation().pf_number, 2143);
+  view.counts = ViewOf("SEALED", {{kImported, 2}, {kFailed, 3}}).counts;
+  EXPECT_TRUE(CheckNotPaused(view).ok());
+}
+
+TEST(RowFlow, ThatDoesNotAddUpIsDamage) {
+  RowFlow flow;
+  flow.rows_in = 10;
+  flow.rows_out = 9;
+  const Status status = NotConserved(flow, "job-1");
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_EQ(status.explanation().pf_number, 2137);
+  EXPECT_NE(status.message().find("10 in = 9 out"), std::string::npos) << status.message();
+}
+
 TEST(JobNumbers, CountSupersededTasksNowhere) {
   using enum TaskState;
   const JobNumbers numbers =

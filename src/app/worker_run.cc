@@ -31,6 +31,18 @@ Status StartFirstEngine(const CommandInput& input, JobStore& state,
 
 }  // namespace
 
+Result<int64_t> LeaseFrom(const CommandInput& input) {
+  constexpr int64_t kLeaseMsMin = 1'000, kLeaseMsWise = 10'000;
+  const int64_t lease_ms = input.options.DurationMs("lease-ttl");
+  if (lease_ms < kLeaseMsMin) {
+    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
+        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
+  }
+  if (lease_ms < kLeaseMsWise)
+    input.ctx.log.Warn("a lease so short is lost in any pause", {{"lease_ms", lease_ms}});
+  return lease_ms;
+}
+
 Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
                              WorkerRun run) {
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, run.use));

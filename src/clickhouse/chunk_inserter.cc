@@ -118,6 +118,10 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       const int64_t started_ms = MonotonicMs();
       ++chunk.attempts;
       Result<QueryOutcome> inserted = InsertWatched(ctx, index, chunk.attempts);
+      MetricLabels labels = request_.metric_labels;
+      labels["result"] = inserted.ok() ? "completed" : "failed";
+      ctx.metrics.Observe("partforge_insert_attempt_duration_seconds", labels,
+                          static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
       if (inserted.ok()) {
         Result<PartitionMap> staged = tables_.ActiveParts(ctx, tables_.destination());
         if (staged.ok()) {
@@ -137,6 +141,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
     }
     if (failure.ok() && step != ChunkStep::kStarted && step != ChunkStep::kDone) {
       if (!is_chunked()) {
+        ctx.metrics.Add("partforge_chunks_completed_total", request_.metric_labels);
         ReportDone(ctx, index);
         return {};
       }
@@ -146,6 +151,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
     }
     if (step == ChunkStep::kDone) {
       AddTo(completed_parts_, staged_parts_);
+      ctx.metrics.Add("partforge_chunks_completed_total", request_.metric_labels);
       ReportDone(ctx, index);
       PF_FAULT(ctx, "clickhouse.chunk_promoted");
       return {};

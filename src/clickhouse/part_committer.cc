@@ -20,6 +20,7 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int kDiffers = 2133;
 constexpr std::string_view kTokenProtocol = "TOKEN";
 constexpr std::string_view kSerialKind = "dir";
 constexpr uint64_t kFirstEpoch = 1;  // of the first fence of a commit
@@ -208,9 +209,20 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
                                  Piece& piece) {
   PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
   const std::filesystem::path directory = target_.detached() / ("pftmp_" + piece.token);
-  PF_TRY(RemoveTree(directory));  // an earlier try of this very epoch
-  PF_TRY(FetchPart(ctx, *store, intent.finished_key, part, directory,
-                   FetchPartOptions{.verify = VerifyLevel::kContent, .is_synced = true}));
+  const auto fetch = [&]() -> Status {
+    PF_TRY(RemoveTree(directory));  // an earlier try of this very epoch
+    PF_TRY(FetchPart(ctx, *store, intent.finished_key, part, directory,
+                     FetchPartOptions{.verify = VerifyLevel::kContent, .is_synced = true}));
+    return {};
+  };
+  Status fetched = fetch();
+  // Damaged on its way, perhaps (clickhouse-parts §15 row 9).
+  if (!fetched.ok() && fetched.explanation().pf_number == kDiffers) {
+    ctx.log.Warn("an artifact differs from its description and is fetched again",
+                 {{"part", part.name}, {"error", fetched.message()}});
+    fetched = fetch();
+  }
+  PF_TRY(fetched);
   PF_TRY(GiveToOwner(directory, target_.owner_uid, target_.owner_gid));
   PF_ASSIGN(const DirectoryIdentity identity, IdentityOf(directory));
   piece.dev = identity.dev;

@@ -28,6 +28,10 @@ std::string FreezeWord(std::string_view text) {
   return word;
 }
 
+double Seconds(int64_t duration_ms) {
+  return static_cast<double>(duration_ms) / 1000.0;
+}
+
 std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
   std::vector<PartColumn> columns;
   for (const ColumnDefinition& column : table.columns) {
@@ -45,15 +49,35 @@ void StageClock::Begin(const Context& ctx, std::string_view stage) {
   started_ms_ = MonotonicMs();
   ctx.metrics.Set("partforge_rewrite_current_stage",
                   {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}}, 1);
+  Tick(ctx);
   ctx.log.Debug("stage started", {{"job", job_}, {"part", part_}, {"stage", stage_}});
 }
 
 void StageClock::End(const Context& ctx) {
   if (stage_.empty()) return;
+  const MetricLabels labels{{"job_id", job_}, {"part_id", part_}, {"stage", stage_}};
   durations_ms_[stage_] += MonotonicMs() - started_ms_;
-  ctx.metrics.Remove("partforge_rewrite_current_stage",
-                     {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}});
+  ctx.metrics.Remove("partforge_rewrite_current_stage", labels);
+  ctx.metrics.Remove("partforge_rewrite_current_stage_elapsed_seconds", labels);
+  ctx.metrics.Set("partforge_rewrite_completed_stage_duration_seconds", labels,
+                  Seconds(durations_ms_[stage_]));
   stage_.clear();
+}
+
+void StageClock::Tick(const Context& ctx) const {
+  const int64_t now_ms = MonotonicMs();
+  ctx.metrics.Set("partforge_rewrite_current_stage_elapsed_seconds",
+                  {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}},
+                  Seconds(now_ms - started_ms_));
+  ctx.metrics.Set("partforge_rewrite_total_elapsed_seconds", {{"job_id", job_}, {"part_id", part_}},
+                  Seconds(now_ms - begun_ms_));
+}
+
+void StageClock::Close(const Context& ctx) {
+  End(ctx);
+  const MetricLabels item{{"job_id", job_}, {"part_id", part_}};
+  ctx.metrics.RemoveMatching("partforge_rewrite_completed_stage_duration_seconds", item);
+  ctx.metrics.Remove("partforge_rewrite_total_elapsed_seconds", item);
 }
 
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
@@ -192,6 +216,7 @@ Status RewriteAttempt::Attach(const Context& ctx) {
                   fmt::format("1 active part expected in the source table, {} found", total.parts))
         .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
   }
+  ShowParts(ctx, "source", attached);
   visible_rows_ = total.rows;
   if (source_.part.has_lightweight_delete) {
     PF_ASSIGN(visible_rows_, tables_->CountRows(ctx, tables_->source(), ""));
@@ -228,6 +253,7 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = wish(),
+      .metric_labels = TableLabels(),
       .report = [this](const Context& inner, double fraction, int64_t read_rows,
                        int64_t written_rows) {
         return Report(inner, fraction, read_rows, written_rows);
@@ -235,22 +261,19 @@ Status RewriteAttempt::Insert(const Context& ctx) {
   ChunkInserter inserter(engines_, *tables_, std::move(request));
   const int64_t started_ms = MonotonicMs();
   Result<InsertOutcome> outcome = inserter.Run(ctx);
-  const MetricLabels labels{
-      {"job_id", task_.job},
-      {"source_table", job_.source_database + "." + job_.source_table},
-      {"destination_table", job_.destination_database + "." + job_.destination_table},
-      {"result", outcome.ok() ? "completed" : "failed"},
-      {"retried", outcome.ok() && outcome->attempts() > static_cast<int64_t>(outcome->chunks.size())
-                      ? "true"
-                      : "false"}};
+  MetricLabels labels = TableLabels();
+  labels["result"] = outcome.ok() ? "completed" : "failed";
+  labels["retried"] =
+      outcome.ok() && outcome->attempts() > static_cast<int64_t>(outcome->chunks.size()) ? "true"
+                                                                                         : "false";
   ctx.metrics.Observe("partforge_insert_duration_seconds", labels,
-                      static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
+                      Seconds(MonotonicMs() - started_ms));
   if (!outcome.ok()) return std::move(outcome).status();
   inserted_ = std::move(outcome).value();
   if (inserted_.wasted_ms > 0)
-    ctx.metrics.Add("partforge_insert_wasted_seconds_total", labels,
-                    static_cast<double>(inserted_.wasted_ms) / 1000.0);
+    ctx.metrics.Add("partforge_insert_wasted_seconds_total", labels, Seconds(inserted_.wasted_ms));
   PF_ASSIGN(after_insert_, tables_->ActiveParts(ctx, tables_->destination()));
+  ShowParts(ctx, "destination", after_insert_);
   return {};
 }
 
@@ -285,6 +308,7 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                   QuoteTable(tables_->destination().database, tables_->destination().table)),
       {}));
   PF_ASSIGN(produced_, tables_->ActiveParts(ctx, tables_->destination()));
+  ShowParts(ctx, "destination", produced_);
   if (settings_.ttl == TtlPolicy::kApply) {
     rows_expired_ = Total(after_insert_).rows - Total(produced_).rows;
     if (rows_expired_ > 0) {
@@ -411,6 +435,9 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
   const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
   ctx.metrics.Set("partforge_current_read_rows", labels, static_cast<double>(read_rows));
   ctx.metrics.Set("partforge_current_written_rows", labels, static_cast<double>(written_rows));
+  ctx.metrics.Set("partforge_current_total_rows_approx", labels,
+                  static_cast<double>(source_.part.rows));
+  stages_.Tick(ctx);
   return scope_.Report(
       ctx,
       Progress{.stage = stages_.stage(),
@@ -421,6 +448,21 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
                .detail = fmt::format("{{\"read_rows\":{},\"written_rows\":{},\"total_rows_approx\":"
                                      "{},\"insert_progress_percent\":{:.1f}}}",
                                      read_rows, written_rows, source_.part.rows, fraction * 100)});
+}
+
+MetricLabels RewriteAttempt::TableLabels() const {
+  return {{"job_id", task_.job},
+          {"source_table", job_.source_database + "." + job_.source_table},
+          {"destination_table", job_.destination_database + "." + job_.destination_table}};
+}
+
+void RewriteAttempt::ShowParts(const Context& ctx, const std::string& role,
+                               const PartitionMap& parts) const {
+  const PartitionStats total = Total(parts);
+  const MetricLabels labels{{"role", role}, {"job_id", task_.job}, {"part_id", task_.id}};
+  ctx.metrics.Set("partforge_active_part_count", labels, static_cast<double>(total.parts));
+  ctx.metrics.Set("partforge_active_part_rows", labels, static_cast<double>(total.rows));
+  ctx.metrics.Set("partforge_active_part_bytes", labels, static_cast<double>(total.bytes));
 }
 
 Result<TaskResult> RewriteAttempt::MakeResult() const {
@@ -464,10 +506,13 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
 }
 
 void RewriteAttempt::CleanUp(const Context& ctx) {
-  stages_.End(ctx);
+  stages_.Close(ctx);
   const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
-  ctx.metrics.Remove("partforge_current_read_rows", labels);
-  ctx.metrics.Remove("partforge_current_written_rows", labels);
+  for (const char* const gauge :
+       {"partforge_current_read_rows", "partforge_current_written_rows",
+        "partforge_current_total_rows_approx", "partforge_active_part_count",
+        "partforge_active_part_rows", "partforge_active_part_bytes"})
+    ctx.metrics.RemoveMatching(gauge, labels);
   // After a stop the engine still answers: the next item, or the end of the worker, needs it clean.
   Context unstopped = ctx;
   unstopped.stop = {};

@@ -28,12 +28,17 @@ class StageClock {
   StageClock(std::string job, std::string part) : job_(std::move(job)), part_(std::move(part)) {}
   void Begin(const Context& ctx, std::string_view stage);
   void End(const Context& ctx);
+  // Brings the gauges of elapsed time up to date.
+  void Tick(const Context& ctx) const;
+  // Takes every gauge of the item away.
+  void Close(const Context& ctx);
   const std::string& stage() const { return stage_; }
   const std::map<std::string, int64_t>& durations_ms() const { return durations_ms_; }
 
  private:
   const std::string job_, part_;
   std::string stage_;
+  const int64_t begun_ms_ = MonotonicMs();
   int64_t started_ms_ = 0;
   std::map<std::string, int64_t> durations_ms_;
 };
@@ -67,6 +72,9 @@ class RewriteAttempt {
   Result<std::vector<PartDirectory>> Freeze(const Context& ctx);
   Status Upload(const Context& ctx, const std::vector<PartDirectory>& parts);
   Status Report(const Context& ctx, double fraction, int64_t read_rows, int64_t written_rows);
+  // The gauges of active parts of one of the two tables (role: source, destination).
+  void ShowParts(const Context& ctx, const std::string& role, const PartitionMap& parts) const;
+  MetricLabels TableLabels() const;
   Result<TaskResult> MakeResult() const;
   Result<Engine*> engine(const Context& ctx) { return engines_.Get(ctx, scope_.slot(), wish()); }
   EngineWish wish() const {

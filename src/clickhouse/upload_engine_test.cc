@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "base/files.h"
 #include "clickhouse/job_rig.h"
 #include "clickhouse/source_checks.h"
 #include "clickhouse/table_freeze.h"
@@ -239,6 +240,21 @@ TEST(FreezeTable, AHalfMadeFreezeOfAKilledRunIsMadeAgain) {
   EXPECT_EQ(*frozen, FreezeEnd::kMade);
   EXPECT_EQ(FrozenParts(rig, "f9"), parts);
   EXPECT_EQ(ShadowNames(rig), std::set<std::string>{"f9"});
+}
+
+TEST(FreezeTable, OneProcessAtATimeFreezesATable) {
+  JobRig rig;
+  MakeSource(rig);
+  const std::string folder = rig.Ask(
+      "SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = 'orders'");
+  {
+    const auto held = FileLock::TryTakeDirectory(folder);
+    ASSERT_TRUE(held.ok()) << held.status().ToString();
+    const auto second = FreezeTable(rig.ctx(), rig.server(), rig.source, "f9");
+    EXPECT_EQ(second.status().code(), Code::kConflict);
+    EXPECT_EQ(second.status().explanation().pf_number, 6007);
+  }
+  EXPECT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
 }
 
 TEST(FreezeTable, AFreezeOfOthersThatIsIncompleteIsNeverTouched) {

@@ -207,6 +207,56 @@ def test_a_paused_job_is_told(folder, server, place):
     check(job.compare() == 80, "not all rows")
 
 
+# Projections and masks of deleted rows are handled; the plan says so.
+def test_notes_of_a_plan(folder, server, place):
+    rig = Rig(folder, server, place, "notes")
+    job = plain(rig, "notes", rows=50, parts=1)
+    server.sql("SYSTEM START MERGES " + job.source)
+    server.sql("DELETE FROM %s WHERE id = 7" % job.source, lightweight_deletes_sync=2)
+    server.sql("SYSTEM STOP MERGES " + job.source)
+    server.sql("ALTER TABLE %s ADD PROJECTION p (SELECT kind ORDER BY kind)" % job.source)
+    server.sql("INSERT INTO %s SELECT 1000, 1, 'x'" % job.source)
+    job.freeze()
+    notes = rig.json(*job.upload_words(), "--dry-run")["notes"]
+    check([n.split()[0] for n in notes] == ["PF2109", "PF2110"], "notes: %s" % notes)
+    job.upload()
+    job.work()
+    job.publish()
+    check(job.compare() == 39, "not all rows")
+
+
+# What the books say must add up before anything is published.
+def test_rows_that_do_not_add_up(folder, server, place):
+    rig = Rig(folder, server, place, "sums")
+    job = plain(rig, "sums", rows=50, parts=2)
+    job.freeze()
+    job.upload()
+    job.work()
+    import sqlite3
+    state = os.path.join(place.folder, "sums.db")
+
+    def write(count):
+        with sqlite3.connect(state) as db:
+            number = 0
+            for table, column in (("attempts", "result"), ("attempts", "payload")):
+                if column not in [r[1] for r in db.execute("PRAGMA table_info(%s)" % table)]:
+                    continue
+                for row, text in list(db.execute("SELECT rowid, %s FROM %s" % (column, table))):
+                    changed = re.sub(r'("rows_written": ?)\d+', lambda m: m.group(1) + str(count), text or "")
+                    number += changed != (text or "")
+                    db.execute("UPDATE %s SET %s = ? WHERE rowid = ?" % (table, column), (changed, row))
+            check(number == 2, "%d results" % number)
+
+    write(41)
+    err = rig.refused(2137, 8, *job.import_words())
+    check("100 in = 80 out" in err and server.number("SELECT count() FROM " + job.destination) == 0, err)
+    check(not rig.json("job-status", "--job-id=" + job.id, *rig.state)["summary"]["rows_conserved"], "job-status does not say so")
+    write(40)
+    _, out, _ = job.publish()
+    check("100 in = 80 out + 20 filtered" in out, "no line of the rows: %s" % out)
+    check(job.compare() == 80, "not all rows")
+
+
 # A worker that is asked while its engine says nothing: stopped, as if it hung.
 # check: PF-50
 def test_metrics_answer_while_the_engine_does_not(folder, server, place):
@@ -435,7 +485,8 @@ def test_hostile_archives(folder, server, place):
 
 
 LOCAL = [test_sigterm_in_insert, test_import_by_another_user, test_an_attach_that_was_cut_off, test_engine_is_killed_in_insert, test_a_worker_sleeps_past_its_lease, test_covered_part_in_the_freeze,
-         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_metrics_answer_while_the_engine_does_not,
+         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_notes_of_a_plan, test_rows_that_do_not_add_up,
+         test_metrics_answer_while_the_engine_does_not,
          test_sigterm_while_the_engine_hangs, test_full_work_disk, test_hostile_archives]
 
 

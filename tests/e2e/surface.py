@@ -71,10 +71,11 @@ def test_mistakes_are_told(folder, server, place):
                 "--source-schema=" + rig.write("s.sql", "CREATE"), "--work-dir=/proc/nothing")
     rig.refused(1012, 2, "list-jobs", "--state-url=sqlite:/a", "--postgres-url=postgres://b/c")
     # What cannot be taken back is asked for; without a terminal only --yes answers.
-    risky = ["import-finished", "--job-id=x", "--database=a", "--table=b", "--skip-schema-check", *rig.state]
+    risky = ["import-finished", "--job-id=x", "--database=a", "--table=b", "--skip-schema-check",
+             "--state-url=sqlite:" + os.path.join(folder, "risky.db")]
     rig.refused(1017, 3, *risky)
-    rig.refused(6003, 1, *risky, "--yes")
-    for answer, wanted in ((b"no\n", "PF1017"), (b"y\n", "PF6003")):
+    rig.refused(2130, 1, *risky, "--yes")
+    for answer, wanted in ((b"no\n", "PF1017"), (b"y\n", "PF2130")):
         ours, theirs = pty.openpty()
         with os.fdopen(ours, "r+b", buffering=0) as terminal, subprocess.Popen(
                 [BINARY, *risky], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=rig.surroundings()) as asked:
