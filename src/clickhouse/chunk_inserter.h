@@ -23,7 +23,7 @@ struct ChunkInsertRequest {
   Tuning tuning;
   int slot = 0;
   EngineWish engine_path = EngineWish({});
-  MetricLabels metric_labels;  // job_id, source_table, destination_table
+  MetricLabels metric_labels = {};  // job_id, source_table, destination_table
   std::function<Status(const Context&, double fraction, int64_t read_rows, int64_t written_rows)>
       report;
   // An insert that has read and written nothing and used no CPU for so long is given up with its
