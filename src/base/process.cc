@@ -146,7 +146,7 @@ std::vector<std::string> MergedEnvironment(const ProcessOptions& options) {
       merged.emplace_back(text);
   }
   for (const auto& [name, value] : options.environment) {
-    if (!value.empty()) merged.push_back(name + "=" + value);
+    if (!value.empty()) merged.push_back(fmt::format("{}={}", name, value));
   }
   return merged;
 }
@@ -182,6 +182,7 @@ Result<std::pair<UniqueFd, UniqueFd>> MakeChannel() {
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -414,8 +415,6 @@ Status LimitOwnMemory(int64_t bytes) {
   const auto limit = static_cast<rlim_t>(held + bytes);
   const rlimit data{.rlim_cur = limit, .rlim_max = limit};
   if (setrlimit(RLIMIT_DATA, &data) != 0) return ErrnoStatus(errno, "limit memory");
-  const rlimit core{.rlim_cur = 0, .rlim_max = 0};
-  if (setrlimit(RLIMIT_CORE, &core) != 0) return ErrnoStatus(errno, "limit core files");
   return {};
 }
 
@@ -428,6 +427,11 @@ Status LimitOwnCpu(int64_t seconds) {
   limit.rlim_cur = std::min(end, limit.rlim_max);
   if (setrlimit(RLIMIT_CPU, &limit) != 0) return ErrnoStatus(errno, "limit CPU time");
   return {};
+}
+
+void ForbidCoreFiles() {
+  const rlimit none{};
+  setrlimit(RLIMIT_CORE, &none);  // lowering cannot fail
 }
 
 std::filesystem::path SelfPath() {

@@ -15,6 +15,10 @@
 
 namespace partforge {
 
+// No core file of this process or of its children: it would hold their secrets. (Not
+// PR_SET_DUMPABLE: it also takes /proc/self/fd from a plain user, which links of objects need.)
+void ForbidCoreFiles();
+
 // How to start a child process. Its stdin is empty unless it gets a channel; of our descriptors it
 // inherits only stdout and stderr.
 struct ProcessOptions {
@@ -80,7 +84,7 @@ class ParentChannel {
 };
 
 // For a process that does dangerous work for its parent. Lets it take at most `bytes` more than it
-// has now: an allocation beyond fails. No core file is left from now on. For good.
+// has now: an allocation beyond fails. For good.
 Status LimitOwnMemory(int64_t bytes);
 // SIGXCPU ends the process when it has used that many seconds of CPU from now on. Call again to go
 // on.
