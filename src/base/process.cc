@@ -420,8 +420,6 @@ Status LimitOwnMemory(int64_t bytes) {
   const auto limit = static_cast<rlim_t>(held + bytes);
   const rlimit data{.rlim_cur = limit, .rlim_max = limit};
   if (setrlimit(RLIMIT_DATA, &data) != 0) return ErrnoStatus(errno, "limit memory");
-  const rlimit core{.rlim_cur = 0, .rlim_max = 0};
-  if (setrlimit(RLIMIT_CORE, &core) != 0) return ErrnoStatus(errno, "limit core files");
   return {};
 }
 

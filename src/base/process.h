@@ -84,7 +84,7 @@ class ParentChannel {
 };
 
 // For a process that does dangerous work for its parent. Lets it take at most `bytes` more than it
-// has now: an allocation beyond fails. No core file is left from now on. For good.
+// has now: an allocation beyond fails. For good.
 Status LimitOwnMemory(int64_t bytes);
 // SIGXCPU ends the process when it has used that many seconds of CPU from now on. Call again to go
 // on.

@@ -249,5 +249,45 @@ TEST_F(ChildProcessTest, AChannelCarriesBytesBothWays) {
   EXPECT_EQ(child->Send(ctx_, std::span(&one, 1), kLongMs).code(), Code::kUnavailable);
 }
 
+// Runs only when started by the test below.
+TEST_F(ChildProcessTest, DISABLED_RoleOfALimitedOne) {
+  ParentChannel parent;
+  char what = 0;
+  ASSERT_TRUE(*parent.Receive(std::as_writable_bytes(std::span(&what, 1))));
+  ASSERT_TRUE(LimitOwnMemory(int64_t{64} << 20).ok());
+  ASSERT_TRUE(LimitOwnCpu(1).ok());
+  char answer = 'y';
+  if (what == 'm') {
+    const std::string small(16 << 20, 'x');
+    try {
+      const std::string large(256 << 20, 'x');
+      answer = 'n';
+    } catch (const std::bad_alloc&) {
+      answer = small.size() > 0 ? 'y' : 'n';
+    }
+  }
+  while (what == 'c') answer = static_cast<char>(answer ^ 1);
+  ASSERT_TRUE(parent.Send(std::as_bytes(std::span(&answer, 1))).ok());
+}
+
+TEST_F(ChildProcessTest, OwnLimitsHold) {
+  const auto start = [&](char what) {
+    auto child = Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
+                                 "--gtest_filter=ChildProcessTest.DISABLED_RoleOfALimitedOne"},
+                        .opens_channel = true});
+    EXPECT_TRUE(child->Send(ctx_, std::as_bytes(std::span(&what, 1)), kLongMs).ok());
+    return child;
+  };
+  const auto memory = start('m');
+  char answer = 0;
+  ASSERT_TRUE(memory->Receive(ctx_, std::as_writable_bytes(std::span(&answer, 1)), kLongMs).ok());
+  EXPECT_EQ(answer, 'y');
+  EXPECT_EQ(End(*memory), "exit code 0");
+  const auto busy = start('c');
+  const auto ended = busy->Wait(ctx_, kLongMs);
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->signal_number, SIGXCPU);
+}
+
 }  // namespace
 }  // namespace partforge

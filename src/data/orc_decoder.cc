@@ -228,6 +228,7 @@ class Decoder {
 }  // namespace
 
 int RunOrcDecoder() {
+  ForbidCoreFiles();
   // What is left to say after the last frame, nobody hears: the exit code says it.
   return Decoder().Run().ok() ? 0 : 1;
 }

@@ -19,8 +19,6 @@
 namespace partforge::data {
 namespace {
 
-// Longer than any batch's CPU limit: a process that says nothing for so long hangs elsewhere.
-constexpr int64_t kSilenceMs = 600'000;
 constexpr int64_t kEndMs = 10'000;
 constexpr int64_t kMemoryBytesMin = int64_t{32} << 20;
 constexpr int64_t kReadBytesMax = int64_t{1} << 30;
@@ -177,15 +175,16 @@ Result<std::shared_ptr<arrow::RecordBatch>> OrcFile::Next(const Context& ctx) {
 Status OrcFile::Send(const Context& ctx, OrcFrame kind, std::string_view bytes) {
   const std::string head =
       EncodeFrameHead({.kind = kind, .length = static_cast<int64_t>(bytes.size())});
-  Status status = process_->Send(ctx, std::as_bytes(std::span(head)), kSilenceMs);
-  if (status.ok()) status = process_->Send(ctx, std::as_bytes(std::span(bytes)), kSilenceMs);
+  Status status = process_->Send(ctx, std::as_bytes(std::span(head)), options_.silence_ms_max);
+  if (status.ok())
+    status = process_->Send(ctx, std::as_bytes(std::span(bytes)), options_.silence_ms_max);
   return status.ok() ? status : Lost(ctx, status);
 }
 
 Result<OrcFrame> OrcFile::Receive(const Context& ctx, std::shared_ptr<arrow::Buffer>& bytes) {
   while (true) {
     std::array<std::byte, OrcFrameHead::kBytes> head_bytes{};
-    Status status = process_->Receive(ctx, head_bytes, kSilenceMs);
+    Status status = process_->Receive(ctx, head_bytes, options_.silence_ms_max);
     if (!status.ok()) return Lost(ctx, status);
     const auto head = DecodeFrameHead(head_bytes, grant_.size_bytes());
     if (!head.ok()) return At(head.status());
@@ -195,7 +194,7 @@ Result<OrcFrame> OrcFile::Receive(const Context& ctx, std::shared_ptr<arrow::Buf
     status = process_->Receive(
         ctx,
         std::as_writable_bytes(std::span(bytes->mutable_data(), static_cast<size_t>(head->length))),
-        kSilenceMs);
+        options_.silence_ms_max);
     if (!status.ok()) return Lost(ctx, status);
     if (head->kind == OrcFrame::kRead) {
       PF_TRY(Serve(ctx, *bytes));
@@ -232,7 +231,7 @@ Status OrcFile::Serve(const Context& ctx, const arrow::Buffer& request) {
 
 Status OrcFile::Lost(const Context& ctx, const Status& status) {
   if (status.code() != Code::kUnavailable) return At(status);
-  const auto ended = process_->Wait(ctx, kEndMs);
+  const auto ended = process_->Wait(ctx, std::min(kEndMs, options_.silence_ms_max));
   if (!ended.ok()) return At(status);
   switch (ended->signal_number) {
     case 0:

@@ -28,6 +28,8 @@ struct OrcDecoderOptions {
   std::vector<std::string> argv = {};             // empty: this program and kOrcDecoderWord
   int64_t memory_bytes_max = int64_t{512} << 20;  // a quarter of what is free, if less
   int64_t batch_cpu_seconds_max = 60;             // for opening the file, or one batch
+  // A process that says nothing for so long hangs: kUnavailable. Longer than a batch may take.
+  int64_t silence_ms_max = 600'000;
 };
 
 // An ORC file that a process of its own decodes (orc_decoder.h): whatever its bytes do there is

@@ -2,16 +2,21 @@
 // in a process of its own, which makes them errors (orc_decoder.h).
 
 #include <arrow/api.h>
+#include <arrow/ipc/options.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/util/compression.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "data/memory_bytes.h"
 #include "data/orc_decoder.h"
 #include "data/orc_sink.h"
 #include "data/orc_source.h"
+#include "data/orc_wire.h"
 #include "data/random_batches.h"
 #include "fuzz/fuzz_length.h"
 #include "fuzz/mutation.h"
@@ -117,6 +122,76 @@ TEST(FuzzOrc, File) {
     RecordProperty(outcome, fmt::format("{}", count));
     fmt::print(stderr, "{:>8} {}\n", count, outcome);
   }
+}
+
+// A decoder that a file has broken may say anything: the one that listens must not break, too.
+// check: DATA-23
+TEST(FuzzOrc, Answers) {
+  const uint64_t seed = FuzzSeed();
+  SCOPED_TRACE(fmt::format("PARTFORGE_TEST_SEED={}", seed));
+  partforge::testing::SeededRandom random(seed);
+  const auto schema = arrow::schema(
+      {arrow::field("i", arrow::int32()), arrow::field("s", arrow::utf8()),
+       arrow::field("l", arrow::list(arrow::field("item", arrow::utf8()))),
+       arrow::field("r", arrow::struct_({arrow::field("p", arrow::decimal128(12, 2))}))});
+  std::vector<std::string> seeds;
+  for (int i = 0; i < 4; ++i) {
+    std::string answers;
+    const auto add = [&](OrcFrame kind, std::string_view bytes) {
+      answers += EncodeFrameHead({.kind = kind, .length = static_cast<int64_t>(bytes.size())});
+      answers += bytes;
+    };
+    const auto schema_bytes = arrow::ipc::SerializeSchema(*schema).ValueOrDie();
+    OrcFrameWriter description;
+    description.Number(40).Text("zstd").Text("a decoder").Number(1);
+    description.Number(3).Number(1000).Number(0).Number(40);
+    description.Text(std::string_view(*schema_bytes));
+    add(OrcFrame::kRead, OrcFrameWriter().Number(0).Number(10).bytes());
+    add(OrcFrame::kDescription, description.bytes());
+    auto options = arrow::ipc::IpcWriteOptions::Defaults();
+    if (i % 2 == 1) {
+      options.codec = arrow::util::Codec::Create(arrow::Compression::LZ4_FRAME).ValueOrDie();
+    }
+    for (int b = 0; b < 2; ++b) {
+      const auto batch = partforge::data::testing::RandomBatch(random, schema, 20);
+      const auto message = arrow::ipc::SerializeRecordBatch(*batch, options).ValueOrDie();
+      add(OrcFrame::kBatch, std::string_view(*message));
+    }
+    add(OrcFrame::kStripeEnd, "");
+    seeds.push_back(std::move(answers));
+  }
+  partforge::testing::TempDir dir;
+  const std::string object(2000, 'x');
+  int64_t read = 0;
+  const FuzzLength length(kInputs / 10);  // the half that is cut short waits for the rest
+  for (int64_t i = 0; length.Wants(i) && !::testing::Test::HasFailure(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const std::string input = at < seeds.size()
+                                  ? seeds[at]
+                                  : Mutate(seeds[RandomBelow(random, seeds.size())], seeds, random);
+    ASSERT_TRUE(WriteFileDurably(dir / "answers", input).ok());
+    partforge::testing::TestWorld world(kBudgetBytes);
+    const Context ctx = world.context();
+    ArrowMemory memory(ctx.memory);
+    // Says it all at once, and then listens until nobody is there.
+    const auto source = OpenOrcSource(
+        ctx, std::make_unique<MemorySource>(AsBytes(object)), "fuzzed", {}, {}, memory,
+        {.argv = {"/bin/sh", "-c",
+                  fmt::format("cat '{}' >&0; exec cat >/dev/null", (dir / "answers").string())},
+         .memory_bytes_max = int64_t{64} << 20,
+         .silence_ms_max = 300});
+    while (source.ok()) {
+      const auto batch = (*source)->Next(ctx);
+      if (!batch.ok()) break;
+      if (*batch == nullptr) {
+        ++read;
+        break;
+      }
+      PF_CHECK((*batch)->Validate().ok(), "a batch that Arrow does not believe");
+    }
+    EXPECT_LE(ctx.memory.peak_bytes(), kBudgetBytes);
+  }
+  EXPECT_GE(read, 4);
 }
 
 }  // namespace
