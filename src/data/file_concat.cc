@@ -71,6 +71,15 @@ class Concatenation {
     if (options_.codec) target_.codec = ParquetCodecNumber(*options_.codec);
     PF_ASSIGN(schema_, ReadParquetSchema(ctx, *inputs_[0].file->source, inputs_[0].file->file_name,
                                          memory_));
+    const auto fits = DecimalStorageFor(schema_, inputs_[0].file->footer, {},
+                                        inputs_[0].file->file_name, memory_);
+    target_.can_encode = fits.ok();
+    if (!fits.ok() && options_.decodes_always) {
+      return Status(fits.status())
+          .As(Code::kRefused)
+          .Explain(kUnreadable, inputs_[0].file->file_name,
+                   "leave out --decode: its pages can be copied");
+    }
     for (RewriteInput& input : inputs_) {
       PF_TRY(ExplainInput(CheckSchema(ctx, input), input.file->file_name));
     }

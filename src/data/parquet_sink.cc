@@ -56,6 +56,26 @@ ParquetCodec ParquetCodecOfNumber(int32_t number) {
   return ParquetCodec::kLz4Raw;
 }
 
+Result<DecimalStorage> DecimalStorageFor(const std::shared_ptr<arrow::Schema>& schema,
+                                         const ParquetFooter& file, ParquetSinkOptions options,
+                                         std::string_view file_name, ArrowMemory& memory) {
+  const ParquetSchema& target = file.tree.Find(file_metadata::kSchema)->items();
+  std::string difference;
+  for (const DecimalStorage decimals : {DecimalStorage::kIntegers, DecimalStorage::kFixed}) {
+    options.decimals = decimals;
+    PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema, options, memory));
+    // The adopted schema may have other names inside, but its leaves must be what we encode.
+    PF_ASSIGN(const LeafMapping mapping,
+              MapParquetLeaves(own.tree.Find(file_metadata::kSchema)->items(), target,
+                               MatchBy::kName, file_name));
+    if (!mapping.difference && mapping.missing.empty() && mapping.is_identity()) return decimals;
+    difference = mapping.difference.value_or("columns differ");
+  }
+  return Status(Code::kInvalidArgument,
+                fmt::format("write {}: rows cannot be encoded to what the file has: {}", file_name,
+                            difference));
+}
+
 Result<ParquetFooter> ParquetSchemaOf(const std::shared_ptr<arrow::Schema>& schema,
                                       const ParquetSinkOptions& options, ArrowMemory& memory) {
   PF_ASSIGN(const auto encoder, RowGroupEncoder::Open(schema, options, nullptr, memory));
@@ -79,14 +99,17 @@ class Sink final : public ParquetSink {
         memory_(memory) {}
 
   Status Start() {
-    PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema_, options_, memory_));
-    const ParquetFooter& chosen = options_.schema_of != nullptr ? *options_.schema_of : own;
-    const ParquetSchema& target = chosen.tree.Find(file_metadata::kSchema)->items();
     // Only rows that are encoded must fit: a file whose types we would write otherwise (INT96) can
     // still be copied from.
     if (options_.schema_of != nullptr) {
-      fits_ = CheckSameLeaves(own.tree.Find(file_metadata::kSchema)->items(), target);
+      const auto decimals =
+          DecimalStorageFor(schema_, *options_.schema_of, options_, file_name_, memory_);
+      if (decimals.ok()) options_.decimals = *decimals;
+      fits_ = decimals.ok() ? Status() : decimals.status();
     }
+    PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema_, options_, memory_));
+    const ParquetFooter& chosen = options_.schema_of != nullptr ? *options_.schema_of : own;
+    const ParquetSchema& target = chosen.tree.Find(file_metadata::kSchema)->items();
     PF_ASSIGN(ParquetAssembler assembler,
               ParquetAssembler::Make(target, chosen.tree.Find(file_metadata::kColumnOrders),
                                      {.key_values = options_.key_values,
@@ -165,18 +188,6 @@ class Sink final : public ParquetSink {
   }
 
  private:
-  // The adopted schema may have other names inside, but its leaves must be what we encode.
-  Status CheckSameLeaves(const ParquetSchema& own, const ParquetSchema& target) const {
-    PF_ASSIGN(const LeafMapping mapping, MapParquetLeaves(own, target, MatchBy::kName, file_name_));
-    if (mapping.difference || !mapping.missing.empty() || !mapping.is_identity()) {
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("write {}: rows do not have the schema of the file to be copied: {}",
-                      file_name_, mapping.difference.value_or("columns differ")));
-    }
-    return {};
-  }
-
   Status EndRowGroup(const Context& ctx) {
     if (encoder_ == nullptr) return {};
     PF_ASSIGN(EncodedFile encoded, encoder_->Finish());

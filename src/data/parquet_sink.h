@@ -44,6 +44,12 @@ struct ParquetColumnOptions {
   double bloom_false_positive_rate = 0.01;
 };
 
+// How decimals of up to 18 digits are stored; longer ones are always fixed.
+enum class DecimalStorage : uint8_t {
+  kIntegers,  // INT32 and INT64, as Iceberg and Paimon want them
+  kFixed,     // byte arrays of fixed length, as Arrow writes them by default
+};
+
 struct ParquetSinkOptions {
   ParquetCodec codec = ParquetCodec::kZstd;
   std::optional<int> codec_level = std::nullopt;  // the codec's own default
@@ -57,8 +63,10 @@ struct ParquetSinkOptions {
   int64_t bound_bytes_max = 256;
   std::vector<std::pair<std::string, std::string>> key_values = {};
   std::string created_by = "partforge";
+  DecimalStorage decimals = DecimalStorage::kIntegers;
   // Write this file's schema, names of inner groups and all, so that its row groups can be copied.
-  // May be null. Rows can be written only when its leaves are what the Arrow schema encodes to
+  // `decimals` is then what fits it. May be null. Rows can be written only when its leaves are what
+  // the Arrow schema encodes to
   // (kInvalidArgument from Write).
   const ParquetFooter* schema_of = nullptr;
 };
@@ -92,6 +100,12 @@ struct EncodedFile {
   // NaNs by leaf; none for columns that are no floats.
   std::vector<std::optional<int64_t>> nan_counts;
 };
+
+// The storage of decimals with which rows of an Arrow schema can be written to a file of that
+// Parquet schema; kInvalidArgument, naming the column, when neither does.
+Result<DecimalStorage> DecimalStorageFor(const std::shared_ptr<arrow::Schema>& schema,
+                                         const ParquetFooter& file, ParquetSinkOptions options,
+                                         std::string_view file_name, ArrowMemory& memory);
 
 // The Parquet schema that libparquet makes of an Arrow schema, and its column orders.
 Result<ParquetFooter> ParquetSchemaOf(const std::shared_ptr<arrow::Schema>& schema,

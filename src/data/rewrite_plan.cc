@@ -130,7 +130,8 @@ class Planner {
     if (target_.decodes_always) return "asked for";
     if (group.live_rows == group.rows) return "";
     if (group.nested_share > kMaterialisedShareMax) return "deleted rows in nested columns";
-    if (group.touched_share > kTouchedShareMax && group.unique_share > kMaterialisedShareMax) {
+    if (target_.can_encode && group.touched_share > kTouchedShareMax &&
+        group.unique_share > kMaterialisedShareMax) {
       return "deleted rows in most pages";
     }
     return "";
@@ -193,7 +194,8 @@ class Planner {
         step.kind = StepKind::kStitch;
         step.reason = "another codec";
       }
-    } else if (unique > kMaterialisedShareMax * static_cast<double>(step.bytes)) {
+    } else if (target_.can_encode &&
+               unique > kMaterialisedShareMax * static_cast<double>(step.bytes)) {
       const std::vector<const Group*> run = std::move(run_);
       run_.clear();
       for (const Group* group : run) AddDecode(*group, "dictionaries of unique values");

@@ -344,7 +344,7 @@ class Encoder final : public RowGroupEncoder {
     builder.enable_write_page_index();
     builder.enable_page_checksum();
     // Iceberg and Paimon: decimals of up to 9 and 18 digits are INT32 and INT64.
-    builder.enable_store_decimal_as_integer();
+    if (options.decimals == DecimalStorage::kIntegers) builder.enable_store_decimal_as_integer();
     builder.disable_dictionary();
 
     PF_ARROW_TRY(

@@ -1,0 +1,231 @@
+"""data_room.py DIR: ratios of the data room, interleaved in one run; one JSON line a measurement, then the table.
+
+  --workload w10|lineitem|both   W10 (100 files of 100,000 rows, 7 columns, zstd 3) by DuckDB; TPC-H lineitem by tpchgen-cli
+  --rows N   of W10 (default 10 million)   --scale S   of lineitem (default 1)   --reps R   (default 5; one more warms up)
+  --ways a,b,c   only these
+
+Every way is a fresh process, so that CPU seconds and peak memory are its own; page caches are warm unless --cold is given (needs root).
+DuckDB runs with one thread, as our commands do. Needs duckdb, pyarrow, and tpchgen-cli for lineitem (scripts/setup --with-bench
+--with-interop); PARTFORGE_INTEROP_PYTHON names an interpreter that has them.
+"""
+import argparse
+import glob
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BIN = os.environ.get("PARTFORGE_BENCH_BIN", os.path.join(ROOT, "build", "release", "bin"))
+PARTFORGE = os.path.join(BIN, "partforge")
+INTEROP = os.environ.get("PARTFORGE_INTEROP_PYTHON") or os.path.join(ROOT, "deps", "interop", "bin", "python")
+MIB = 1 << 20
+
+DUCK = """
+import duckdb, sys
+db = duckdb.connect()
+db.sql("SET threads = 1")
+db.sql("SET preserve_insertion_order = true")
+db.sql(sys.argv[1])
+"""
+
+
+def run(words, cold):
+    """One fresh process; answers CPU and wall seconds, peak bytes, stdout."""
+    if cold:
+        os.sync()
+        with open("/proc/sys/vm/drop_caches", "w") as f:
+            f.write("3")
+    started = time.monotonic()
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    out = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.monotonic() - started
+    if status != 0:
+        raise SystemExit("%s\nended with %d" % (" ".join(words[:6]), status))
+    return {"cpu_s": usage.ru_utime + usage.ru_stime, "wall_s": wall, "peak_mib": usage.ru_maxrss / 1024}, out
+
+
+def make_w10(folder, rows, kind):
+    """100 files, one row group each. plain: dictionaries where they pay, as our sink and parquet-java write; dictionary: everywhere, as pyarrow."""
+    import duckdb
+    import pyarrow.parquet as parquet
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, "%03d.parquet" % i) for i in range(100)]
+    if all(os.path.exists(path) for path in paths):
+        return paths
+    db = duckdb.connect()
+    each = rows // 100
+    for i, path in enumerate(paths):
+        table = db.sql("""SELECT (hash(range) >> 1)::BIGINT AS id, make_timestamp(1700000000000000 + range * 1000 + (hash(range, 1) % 1000)::BIGINT) AS ts,
+            'user' || floor(pow((hash(range, 2) % 1000000) / 1e6, 3) * 50000)::INT AS "user", 'city' || (hash(range, 3) % 200) AS city,
+            ((hash(range, 4) % 100000000) / 100.0)::DOUBLE AS amount, (hash(range, 5) % 20)::INT AS qty, printf('%08x', (hash(range, 6) % 4294967296)::BIGINT) AS note
+            FROM range({}, {})""".format(i * each, (i + 1) * each)).to_arrow_table()
+        parquet.write_table(table, path + ".tmp", compression="zstd", compression_level=3, row_group_size=each, write_page_index=True, store_schema=False,
+                            use_dictionary=["user", "city", "qty"] if kind == "plain" else True)
+        os.rename(path + ".tmp", path)
+    return paths
+
+
+def make_lineitem(folder, scale):
+    os.makedirs(folder, exist_ok=True)
+    paths = sorted(glob.glob(os.path.join(folder, "**", "lineitem*.parquet"), recursive=True))
+    if not paths:
+        tool = os.path.join(os.path.dirname(INTEROP), "tpchgen-cli")
+        if not os.path.exists(tool):
+            tool = os.path.join(ROOT, "deps", "testenv", "bin", "tpchgen-cli")
+        for part in range(1, 9):
+            subprocess.run([tool, "parquet", "-s", str(scale), "--tables=lineitem", "--output-dir=" + folder, "--parts=8", "--part=%d" % part,
+                            "--parquet-compression=ZSTD(3)"], check=True, stdout=subprocess.DEVNULL)
+        paths = sorted(glob.glob(os.path.join(folder, "**", "lineitem*.parquet"), recursive=True))
+    return paths
+
+
+class Engine:
+    """The ClickHouse engine as a server; its CPU seconds from /proc."""
+
+    def __init__(self, folder):
+        self.process = subprocess.Popen([PARTFORGE, "engine", "--path=" + folder, "--allow-external-reads"], stdout=subprocess.PIPE)
+        self.url = "http://127.0.0.1:%d" % json.loads(self.process.stdout.readline())["port"]
+
+    def cpu(self):
+        seconds = 0
+        for pid in [self.process.pid, *map(int, open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)).read().split())]:
+            fields = open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return seconds
+
+    def run(self, sql):
+        before, started = self.cpu(), time.monotonic()
+        settings = {"max_threads": 1, "max_insert_threads": 1, "output_format_parquet_compression_method": "zstd", "engine_file_truncate_on_insert": 1,
+                    "output_format_parquet_parallel_encoding": 0, "max_parsing_threads": 1}
+        request = urllib.request.Request(self.url + "/?" + urllib.parse.urlencode(settings), data=sql.encode(), method="POST")
+        urllib.request.urlopen(request, timeout=600).read()
+        return {"cpu_s": self.cpu() - before, "wall_s": time.monotonic() - started, "peak_mib": 0.0}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def measure(name, ways, reps, cold, lines):
+    """Runs the ways in turn, `reps` times after one warm-up; answers medians by way."""
+    taken = {way: [] for way in ways}
+    for rep in range(reps + 1):
+        for way, call in ways.items():
+            result = call(cold)
+            if rep:
+                taken[way].append(result)
+                lines.append(dict(result, workload=name, way=way, rep=rep, load1=os.getloadavg()[0]))
+                print(json.dumps(lines[-1]), flush=True)
+    medians = {}
+    for way, results in taken.items():
+        medians[way] = {key: statistics.median(r[key] for r in results) for key in ("cpu_s", "wall_s", "peak_mib")}
+        medians[way]["spread"] = "%.2f–%.2f" % (min(r["cpu_s"] for r in results), max(r["cpu_s"] for r in results))
+    return medians
+
+
+def concat_ways(paths, folder, codec):
+    out = os.path.join(folder, "out.parquet")
+    listed = "[%s]" % ", ".join("'%s'" % path for path in paths)
+
+    def fresh(words):
+        def call(cold):
+            if os.path.exists(out):
+                os.remove(out)
+            return run(words, cold)[0]
+        return call
+    joined = [PARTFORGE, "file", "concat", out, *paths, "--no-verify", "--json", "-q"]
+    return {
+        "bytes": fresh(["sh", "-c", 'out=$1; shift; cat "$@" > "$out" && sync "$out"', "sh", out, *paths]),
+        "copy": fresh([*joined, "--row-group-bytes=1KiB"]),
+        "stitch": fresh(joined),
+        "decode": fresh([*joined, "--decode"]),
+        "duckdb": fresh([INTEROP, "-c", DUCK, "COPY (SELECT * FROM read_parquet(%s)) TO '%s' (FORMAT parquet, COMPRESSION %s, COMPRESSION_LEVEL 3)" % (listed, out, codec)]),
+    }
+
+
+def sort_ways(path, folder, keys, engine):
+    out = os.path.join(folder, "sorted.parquet")
+    quoted = ", ".join('"%s"' % key for key in keys)
+
+    def ours(cold):
+        return run([os.path.join(BIN, "bench_sort_merge"), "sort", path, out, ",".join(keys)], cold)[0]
+    ways = {"sort": ours,
+            "duckdb sort": lambda cold: run([INTEROP, "-c", DUCK, "COPY (SELECT * FROM '%s' ORDER BY %s) TO '%s' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3)"
+                                            % (path, quoted, out)], cold)[0]}
+    if engine:
+        ways["engine sort"] = lambda cold: engine.run("INSERT INTO FUNCTION file('%s', Parquet) SELECT * FROM file('%s', Parquet) ORDER BY %s" % (out, path, quoted))
+    return ways
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--workload", default="both", choices=("w10", "lineitem", "both"))
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--ways", default="")
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--out", default="")
+    arguments = parser.parse_args()
+    wanted = set(filter(None, arguments.ways.split(",")))
+    keep = lambda ways: {way: call for way, call in ways.items() if not wanted or way in wanted}
+    os.makedirs(arguments.folder, exist_ok=True)
+    scratch = os.path.join(arguments.folder, "scratch")
+    os.makedirs(scratch, exist_ok=True)
+    lines, table = [], []
+    sets = []
+    if arguments.workload != "lineitem":
+        for kind in ("plain", "dictionary"):
+            sets.append(("W10 " + kind, make_w10(os.path.join(arguments.folder, "w10-%s-%d" % (kind, arguments.rows)), arguments.rows, kind), ["user", "ts"]))
+    if arguments.workload != "w10":
+        sets.append(("lineitem", make_lineitem(os.path.join(arguments.folder, "lineitem-%g" % arguments.scale), arguments.scale), ["l_shipdate", "l_suppkey"]))
+    for name, paths, keys in sets:
+        ways = keep(concat_ways(paths, scratch, "zstd"))
+        if ways:
+            table.append((name, measure(name, ways, arguments.reps, arguments.cold, lines)))
+        if name == "W10 dictionary" or not (not wanted or wanted & {"sort", "duckdb sort", "engine sort"}):
+            continue
+        whole = os.path.join(scratch, "whole.parquet")
+        run([PARTFORGE, "file", "concat", whole, *paths, "--overwrite", "-q", "--json"], False)
+        engine = Engine(os.path.join(scratch, "engine"))
+        try:
+            table.append((name + ", sorted", measure(name, keep(sort_ways(whole, scratch, keys, engine)), arguments.reps, arguments.cold, lines)))
+        finally:
+            engine.stop()
+    if not wanted or "merge" in wanted:
+        merged = []
+        for rep in range(arguments.reps + 1):
+            result = json.loads(run([os.path.join(BIN, "bench_sort_merge"), "merge", "4000000", "8"], False)[1])
+            if rep:
+                merged.append(result)
+                print(json.dumps(dict(result, rep=rep, load1=os.getloadavg()[0])), flush=True)
+        table.append(("merge of 8 runs", {"merge": {"cpu_s": statistics.median(r["cpu_s"] for r in merged), "wall_s": statistics.median(r["wall_s"] for r in merged),
+                                                   "peak_mib": statistics.median(r["peak_rss_bytes"] for r in merged) / MIB,
+                                                   "spread": "%.1f–%.1f M rows/s" % (min(r["rows_per_cpu_s"] for r in merged) / 1e6, max(r["rows_per_cpu_s"] for r in merged) / 1e6)}}))
+    print("\n%-18s %-12s %9s %15s %9s %9s" % ("workload", "way", "CPU s", "spread", "wall s", "peak MiB"))
+    for name, medians in table:
+        for way, m in medians.items():
+            print("%-18s %-12s %9.3f %15s %9.3f %9.0f" % (name, way, m["cpu_s"], m["spread"], m["wall_s"], m["peak_mib"]))
+        pairs = [("copy", "bytes"), ("stitch", "decode"), ("stitch", "bytes"), ("duckdb", "decode"), ("engine sort", "sort"), ("duckdb sort", "sort")]
+        for above, below in pairs:
+            if above in medians and below in medians:
+                print("%-18s %-25s CPU %.2f   wall %.2f" % (name, above + " / " + below, medians[above]["cpu_s"] / medians[below]["cpu_s"],
+                                                            medians[above]["wall_s"] / medians[below]["wall_s"]))
+    if arguments.out:
+        with open(arguments.out, "w") as f:
+            f.writelines(json.dumps(line) + "\n" for line in lines)
+    shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    if os.path.exists(INTEROP) and not os.environ.get("PARTFORGE_INTEROP_IN"):
+        os.execve(INTEROP, [INTEROP, *sys.argv], dict(os.environ, PARTFORGE_INTEROP_IN="1"))
+    main()
