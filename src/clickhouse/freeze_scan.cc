@@ -150,10 +150,14 @@ std::string EscapeForFileName(std::string_view name) {
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {
   const std::filesystem::path shadow = disk.path / "shadow";
   const std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
-  std::error_code error;
-  if (std::filesystem::exists(escaped, error)) return escaped;
+  // What cannot be looked at counts as there: whoever reads it meets the error.
+  const auto is_absent = [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+  };
+  if (!is_absent(escaped)) return escaped;
   const std::filesystem::path plain = shadow / std::string(freeze);
-  return std::filesystem::exists(plain, error) ? plain : escaped;
+  return is_absent(plain) ? escaped : plain;
 }
 
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,

@@ -249,15 +249,11 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     if (thing.uuid == target_.table_uuid) serials.insert(serial);
   }
   if (!serials.empty()) {
-    std::vector<std::filesystem::path> litter;
-    std::error_code error;
-    std::filesystem::directory_iterator entries(target_.detached(), error);
-    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-      const auto serial = SerialOfStagedName(entries->path().filename().string());
-      if (serial && serials.contains(*serial)) litter.push_back(entries->path());
+    PF_ASSIGN(const std::vector<std::string> names, ListNames(target_.detached()));
+    for (const std::string& name : names) {
+      const auto serial = SerialOfStagedName(name);
+      if (serial && serials.contains(*serial)) PF_TRY(RemoveTree(target_.detached() / name));
     }
-    if (error) return ErrnoStatus(error.value(), "list " + target_.detached().string());
-    for (const std::filesystem::path& directory : litter) PF_TRY(RemoveTree(directory));
     PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
     if (settings_.checks_table || pieces.size() > 1) {
       for (const uint64_t serial : serials) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/files.h"
 #include "clickhouse/freeze_scan.h"
 #include "clickhouse/local_tables.h"
 #include "engine/clickhouse_codes.h"
@@ -125,7 +126,10 @@ Status FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
   for (const TableDisk& disk : location.disks) {
     std::error_code error;
     const std::filesystem::path shadow = ShadowFolder(disk, name);
-    if (!std::filesystem::exists(shadow, error)) continue;
+    const auto found = std::filesystem::status(shadow, error).type();
+    if (found == std::filesystem::file_type::not_found) continue;
+    if (found == std::filesystem::file_type::none)
+      return ErrnoStatus(error.value(), "look at " + shadow.string());
     return Status(Code::kRefused, fmt::format("disk {} has it already", disk.name))
         .Explain(2127, shadow.string(),
                  fmt::format("choose another name, or: ALTER TABLE {} UNFREEZE WITH NAME {}",
