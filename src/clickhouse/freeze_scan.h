@@ -52,8 +52,9 @@ struct FreezeScan {
 
 // Finds the frozen parts of one table (clickhouse-parts §8.2 steps 6–7): on every disk, below
 // shadow/<freeze>, directories that hold checksums.txt and columns.txt, whose path holds the
-// table's data path. kNotFound when there is none; kRefused on patch parts (PF2107), parts that
-// overlap without covering, and one part twice (matrix 32, PF2119).
+// table's data path; and those beside them that have a part's name or files and lack one of the two
+// (PF2140, as every incomplete part). kNotFound when there is none; kRefused on patch parts
+// (PF2107), parts that overlap without covering, and one part twice (matrix 32, PF2119).
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
                               const TableName& table, const std::vector<std::string>& freezes,
                               CoveredParts covered);
