@@ -91,7 +91,8 @@ Status CheckDestination(const CommandInput& input, Engine& server,
   if (rows == 0) return {};
   return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
       .Explain(2123, table.ToString(),
-               "name an empty table; --require-empty=false imports beside the rows that are there");
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
 }
 
 Status CreateDestination(const CommandInput& input, Engine& server,

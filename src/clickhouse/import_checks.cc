@@ -136,7 +136,8 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
   return Status(Code::kRefused,
                 fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
       .Explain(2123, target.table.ToString(),
-               "name an empty table; --require-empty=false imports beside the rows that are there");
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
 }
 
 Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,

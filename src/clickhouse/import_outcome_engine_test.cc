@@ -93,25 +93,64 @@ TEST_F(ImportOutcome, AReceiptOfAnotherStateStoreStopsASecondImport) {
   const auto keys = JobKeys::Make(spec->prefix, "job-1");
   ASSERT_TRUE(keys.ok());
   const std::string key = keys->ReceiptKey(task.id).value();
-  const auto write = [&](const std::string& table_uuid) {
+  const auto write = [&](const std::string& table_uuid, const std::string& receipt_state) {
     const std::string receipt = fmt::format(
-        R"({{"version":1,"commit_id":"cmt-other","table_uuid":"{}","table":"shop2.orders_v2"}})",
-        table_uuid);
+        R"({{"version":1,"state":"{}","commit_id":"cmt-other","table_uuid":"{}","table":"shop2.orders_v2"}})",
+        receipt_state, table_uuid);
     ASSERT_TRUE(WriteObject(rig_.ctx(), rig_.store(), key, receipt).ok());
   };
-  write(uuid);
   ImportRequest request = Serial();
   request.requires_empty = false;
-  const auto refused = Import(request);
-  ASSERT_TRUE(refused.ok()) << refused.status().ToString();
-  ASSERT_EQ(refused->failed.size(), 1u);
-  EXPECT_EQ(StatusOf(*refused).explanation().pf_number, 2134);
-  EXPECT_EQ(Rows(), "0");
-  write("11111111-2222-3333-4444-555555555555");  // into another table: not our business
+  for (const char* receipt_state : {"placed", "attaching"}) {
+    write(uuid, receipt_state);
+    const auto refused = Import(request);
+    ASSERT_TRUE(refused.ok()) << refused.status().ToString();
+    ASSERT_EQ(refused->failed.size(), 1u);
+    EXPECT_EQ(StatusOf(*refused).explanation().pf_number, 2134) << receipt_state;
+    EXPECT_EQ(Rows(), "0");
+  }
+  write("11111111-2222-3333-4444-555555555555", "placed");  // into another table: not our business
   const auto imported = Import(request);
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->imported, 1);
   EXPECT_EQ(Rows(), "1");
+}
+
+// Whoever has lost the state store between the attach and the end of the import must not import the
+// artifact a second time.
+TEST_F(ImportOutcome, TheReceiptIsThereBeforeTheFirstPartIsPlaced) {
+  Finish({"(1, 10, '2024-01-05')"});
+  const Task task = rig_.Tasks(TaskState::kFinished).at(0);
+  const auto spec = RewriteJobSpec::FromJson(rig_.state().View(rig_.ctx(), "job-1")->job.spec);
+  ASSERT_TRUE(spec.ok());
+  const std::string key = JobKeys::Make(spec->prefix, "job-1")->ReceiptKey(task.id).value();
+  const auto receipt = [&] {
+    const auto text = ReadObject(rig_.ctx(), rig_.store(), key, 1 << 20);
+    return text.ok() ? *text : text.status().ToString();
+  };
+  std::string at_first_rename, at_attach;
+  rig_.faults().Set("clickhouse.piece_placed", [&](int64_t) {
+    at_first_rename = receipt();
+    return Status();
+  });
+  rig_.faults().Set("clickhouse.piece_attached", [&](int64_t) {
+    at_attach = receipt();
+    return Status();
+  });
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_NE(at_first_rename.find("\"attaching\""), std::string::npos) << at_first_rename;
+  EXPECT_NE(at_attach.find("\"attaching\""), std::string::npos) << at_attach;
+  EXPECT_NE(receipt().find("\"placed\""), std::string::npos) << receipt();
+}
+
+TEST_F(ImportOutcome, TheRefusalOfATableWithRowsNeverAdvisesToImportAnyway) {
+  Finish(kTwoParts);
+  rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-01-05', 7, 'x')"});
+  const auto refused = Import(Serial());
+  EXPECT_EQ(Number(refused), 2123);
+  EXPECT_EQ(refused.status().ToString().find("require-empty"), std::string::npos)
+      << refused.status().ToString();
 }
 
 TEST_F(ImportOutcome, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {

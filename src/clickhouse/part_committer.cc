@@ -84,7 +84,8 @@ Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
     const auto found = doc->find(name);
     return found != doc->end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid");
+  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid"),
+                    receipt_state = field("state");
   if (placed_by.empty() || table_uuid.empty()) {
     return Status(Code::kRefused, "not a receipt of an import: " + intent.receipt_key)
         .Explain(2133, intent.receipt_key,
@@ -94,10 +95,11 @@ Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
   // Databases without table uuids know their tables by name only.
   const bool is_here = table_uuid == target_.table_uuid &&
                        (table_uuid != kNoUuid || field("table") == target_.table.ToString());
-  if (!is_here || placed_by == commit) return {};
-  return Status(
-             Code::kRefused,
-             fmt::format("commit {} placed it here, this state store does not know it", placed_by))
+  if (!is_here || placed_by == commit || receipt_state == kTakenBack) return {};
+  const bool is_placed = receipt_state != kAttaching;
+  return Status(Code::kRefused,
+                fmt::format("commit {} {} it here, this state store does not know it", placed_by,
+                            is_placed ? "placed" : "began to place"))
       .Explain(2134, intent.receipt_key,
                "use the state store that knows the import; if the rows were removed from the table "
                "on purpose, remove the receipt and import again");
