@@ -310,8 +310,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     }
     if (request.requires_empty && !carried_ids.empty())
       PF_TRY(CheckEmpty(ctx, state, engine, target, request));
-    PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, request));
-    if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, request, tasks));
+    PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, job, request));
+    if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, job, request, tasks));
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
       return Status(Code::kRefused, "the part is not FINISHED")
           .Explain(2131, request.part_id,

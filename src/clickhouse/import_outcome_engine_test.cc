@@ -168,6 +168,18 @@ TEST_F(ImportOutcome, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
   EXPECT_EQ(reordered->imported, 1);
 }
 
+// The destination has no partitions: an old partition's late row must not come before a newer
+// partition's early one.
+TEST_F(ImportOutcome, PartsComeInTheOrderOfTheSourcesBlocksWhateverTheirPartition) {
+  Finish({"(1, 10, '2024-02-05')", "(1, 20, '2024-01-05')"},
+         "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = "
+         "ReplacingMergeTree ORDER BY id");
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 2);
+  EXPECT_EQ(rig_.Ask("SELECT amount FROM shop2.orders_v2 FINAL"), "20");
+}
+
 TEST_F(ImportOutcome, RowsOfAnotherTargetExplainNothing) {
   Finish(kTwoParts);
   ASSERT_TRUE(Import(Serial()).ok());
