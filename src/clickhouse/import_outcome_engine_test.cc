@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "clickhouse/job_rig.h"
+#include "clickhouse/piece_evidence.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 #include "store/object_store.h"
@@ -178,6 +179,29 @@ TEST_F(ImportOutcome, PartsComeInTheOrderOfTheSourcesBlocksWhateverTheirPartitio
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->imported, 2);
   EXPECT_EQ(rig_.Ask("SELECT amount FROM shop2.orders_v2 FINAL"), "20");
+}
+
+// The run that went on does not check staged parts; the one that died did.
+TEST_F(ImportOutcome, TheScratchTableOfARunThatDiedIsDroppedByTheNextOne) {
+  Finish({"(1, 10, '2024-01-05')"});
+  rig_.faults().Set("clickhouse.pieces_staged", [&](int64_t) {
+    const auto serial = SerialOfStagedName(Litter().at(0));
+    rig_.Run({fmt::format("CREATE TABLE shop2.orders_v2__partforge_check_{} AS shop2.orders_v2",
+                          serial.value_or(0))});
+    return Status(Code::kUnavailable, "died");
+  });
+  (void)Import(Serial());
+  const char* const kScratch =
+      "SELECT count() FROM system.tables WHERE name LIKE '%__partforge_check_%'";
+  ASSERT_EQ(rig_.Ask(kScratch), "1");
+  rig_.faults().Clear();
+  rig_.ShiftStoreClockMs(60'000);
+  ImportRequest later = Serial();
+  later.owner = "later";
+  const auto imported = Import(later);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+  EXPECT_EQ(rig_.Ask(kScratch), "0");
 }
 
 TEST_F(ImportOutcome, RowsOfAnotherTargetExplainNothing) {

@@ -257,7 +257,8 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
       if (serial && serials.contains(*serial)) PF_TRY(RemoveTree(target_.detached() / name));
     }
     PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-    if (settings_.checks_table || pieces.size() > 1) {
+    // An earlier holder of the fence may have checked what this run would not.
+    if (settings_.checks_table || pieces.size() > 1 || fenced.epoch != kFirstEpoch) {
       for (const uint64_t serial : serials) {
         Ignore(ctx, DropStagedCheck(ctx, engine_, target_, serial),
                "an empty scratch table stays; its name says whose it is");
