@@ -134,8 +134,10 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     PF_TRY(frozen);
   }
   const auto copy = [&]() -> Status {
+    clickhouse::UploadFreezeRequest frozen = request;
+    frozen.is_resumed = reached == Reached::kJob;
     PF_ASSIGN(const clickhouse::UploadPlan plan,
-              clickhouse::PlanUpload(input.ctx, server, local->engine(), request));
+              clickhouse::PlanUpload(input.ctx, server, local->engine(), frozen));
     PF_TRY(CreateDestination(input, server, plan));
     ProgressLine progress(input, "uploading");
     const auto total = static_cast<int64_t>(plan.parts.size());
