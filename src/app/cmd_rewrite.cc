@@ -12,6 +12,7 @@
 #include "app/worker_run.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "clickhouse/freeze_scan.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
@@ -21,13 +22,6 @@ namespace partforge::app {
 namespace {
 
 constexpr int64_t kProgressPollMs = 1'000;
-
-// Letters that a freeze name may hold.
-std::string FreezeNameOf(std::string_view job_id) {
-  std::string name = "partforge_";
-  for (const char c : job_id) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
 
 // How far an earlier run of the same command got.
 enum class Reached : uint8_t { kNothing, kJob, kUploaded };
@@ -206,7 +200,7 @@ Status Run(const CommandInput& input) {
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
                                  : input.options.String("job-id");
-  const std::string freeze = FreezeNameOf(job_id);
+  const std::string freeze = clickhouse::FreezeNameOfJob(job_id);
   PF_ASSIGN(clickhouse::UploadFreezeRequest request, UploadRequestFrom(input, {freeze}));
   request.job_id = job_id;
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));

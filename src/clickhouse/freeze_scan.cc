@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/hash.h"
 #include "base/parallel_for.h"
 #include "clickhouse/frozen_parts.h"
 #include "clickhouse/part_files.h"
@@ -152,6 +153,17 @@ std::string EscapeForFileName(std::string_view name) {
     escaped += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<uint8_t>(c));
   }
   return escaped;
+}
+
+std::string FreezeNameOfJob(std::string_view job_id) {
+  constexpr size_t kHashDigits = 8;
+  std::string name = "partforge_";
+  for (const char c : job_id) {
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    name += is_plain ? c : '_';
+  }
+  return name + "_" + Sha256Hex(job_id).substr(0, kHashDigits);
 }
 
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {

@@ -63,6 +63,10 @@ Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
 // shadow/autumn%2D01). A folder of the plain name, made by hand, is taken when that is absent.
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze);
 
+// The freeze that `rewrite` makes for a job: letters of the id that a freeze name may hold, and a
+// hash of all of it, since two ids may differ in the other letters only.
+std::string FreezeNameOfJob(std::string_view job_id);
+
 // ClickHouse's escapeForFileName: every byte outside [A-Za-z0-9_] becomes %XX.
 std::string EscapeForFileName(std::string_view name);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "clickhouse/frozen_parts.h"
 #include "clickhouse/testdata.h"
@@ -177,6 +178,18 @@ TEST_F(ScanFreezeTest, APartThatLacksOneOfItsListsIsRefused) {
   Put("d1", "f", "data/shop/all_1_1_0", "all_1_1_0", "old");
   fs::remove(Put("d1", "f", Folder(kOtherUuid), "all_1_1_0", "wide") / "columns.txt");
   EXPECT_EQ(PfNumber(), 0);
+}
+
+// One would undo the other's freeze under a running upload.
+TEST(FreezeNameOfJob, DiffersForIdsThatDifferInPunctuationOnly) {
+  std::set<std::string> names;
+  for (const char* id : {"a-b", "a_b", "a.b", "ab", "A-b"}) {
+    const std::string name = FreezeNameOfJob(id);
+    names.insert(name);
+    EXPECT_EQ(EscapeForFileName(name), name);
+    EXPECT_EQ(FreezeNameOfJob(id), name);
+  }
+  EXPECT_EQ(names.size(), 5u);
 }
 
 TEST_F(ScanFreezeTest, LinksAreNotFollowed) {
