@@ -330,5 +330,18 @@ TEST(CheckRewriteStatements, EachRefusalHasItsNumber) {
   EXPECT_EQ(number(kSource, kDestination, "DELETE FROM shop.orders"), 2105);
 }
 
+// The source's database is the current one, as in the SQL check and in the workers.
+TEST(CheckRewriteStatements, UnqualifiedNamesAreOfTheSourcesDatabase) {
+  for (const char* insert : {"INSERT INTO shop.orders_v2 SELECT id, day FROM orders",
+                             "INSERT INTO orders_v2 SELECT id, day FROM shop.orders",
+                             "INSERT INTO orders_v2 SELECT id, day FROM orders"}) {
+    const Status status = CheckRewriteStatements(kSource, kDestination, insert);
+    EXPECT_TRUE(status.ok()) << insert << ": " << status.ToString();
+  }
+  EXPECT_FALSE(CheckRewriteStatements(kSource, kDestination,
+                                      "INSERT INTO default.orders_v2 SELECT id, day FROM orders")
+                   .ok());
+}
+
 }  // namespace
 }  // namespace partforge::clickhouse
