@@ -181,6 +181,24 @@ TEST_F(ImportOutcome, PartsComeInTheOrderOfTheSourcesBlocksWhateverTheirPartitio
   EXPECT_EQ(rig_.Ask("SELECT amount FROM shop2.orders_v2 FINAL"), "20");
 }
 
+TEST_F(ImportOutcome, OnlyAFullDiskIsToldAsAFullDisk) {
+  Finish({"(1, 10, '2024-01-05')"});
+  const std::pair<const char*, int> wants[] = {
+      {"write data.bin: No space left on device", 7007},
+      {"Code: 243. DB::Exception: Not enough space", 7007},
+      {"Code: 241. DB::Exception: Memory limit (total) exceeded", 7017}};
+  for (const auto& [message, pf_number] : wants) {
+    const std::string words = message;
+    rig_.faults().Set("clickhouse.piece_staged",
+                      [words](int64_t) { return Status(Code::kExhausted, words); });
+    const auto imported = Import(Serial());
+    const Status status = imported.ok() ? StatusOf(*imported) : imported.status();
+    EXPECT_EQ(status.explanation().pf_number, pf_number) << status.ToString();
+    EXPECT_EQ(rig_.Count(TaskState::kFinished), 1);
+    rig_.faults().Clear();
+  }
+}
+
 // The run that went on does not check staged parts; the one that died did.
 TEST_F(ImportOutcome, TheScratchTableOfARunThatDiedIsDroppedByTheNextOne) {
   Finish({"(1, 10, '2024-01-05')"});
@@ -304,7 +322,7 @@ TEST_F(ImportOutcome, ARetractThatIsTurnedBackPublishesTheRest) {
 TEST_F(ImportOutcome, AFullDiskEndsTheImportAndLeavesNothingBehind) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.piece_staged", [](int64_t hit) -> Status {
-    return hit == 2 ? Status(Code::kExhausted, "no space left on device") : Status();
+    return hit == 2 ? Status(Code::kExhausted, "No space left on device") : Status();
   });
   const auto cut = Import(Serial());
   ASSERT_TRUE(cut.ok()) << cut.status().ToString();

@@ -134,5 +134,25 @@ TEST(ImportSummary, TellsWhatEndedItBeforeWhatFailed) {
   EXPECT_EQ(StatusOf(summary).code(), Code::kUnknownOutcome);
 }
 
+// retry-failed touches FAILED parts only.
+TEST(ImportSummary, TellsTheRemedyThatHelpsTheArtifact) {
+  ImportSummary summary;
+  summary.job_id = "job-1";
+  summary.failed.push_back({.part_id = "p1",
+                            .message = "placed by another store",
+                            .pf_number = 2134,
+                            .code = Code::kRefused,
+                            .what_to_do = "use the state store that knows the import"});
+  EXPECT_EQ(StatusOf(summary).explanation().what_to_do,
+            "use the state store that knows the import");
+  summary.failed.push_back({.part_id = "p2", .message = "damaged", .code = Code::kCorruption});
+  const std::string both = StatusOf(summary).explanation().what_to_do;
+  EXPECT_NE(both.find("retry-failed"), std::string::npos) << both;
+  EXPECT_NE(both.find("use the state store"), std::string::npos) << both;
+  summary.failed.erase(summary.failed.begin());
+  EXPECT_EQ(StatusOf(summary).explanation().what_to_do,
+            "partforge retry-failed --job-id=job-1 --all   runs all of them again");
+}
+
 }  // namespace
 }  // namespace partforge::clickhouse
