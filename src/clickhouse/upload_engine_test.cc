@@ -114,6 +114,19 @@ TEST(UploadFreeze, AnInterruptedUploadCompletesByTheSameCommand) {
   EXPECT_EQ(again->skipped, 3);
 }
 
+// The embedded engine has neither the volume nor the disk.
+TEST(UploadFreeze, ADestinationWhoseTtlMovesPartsIsRewritten) {
+  JobRig rig;
+  MakeSource(rig);
+  const std::string schema = std::string(kDestination) +
+                             " TTL event_date + INTERVAL 1 YEAR TO VOLUME 'cold', event_date + "
+                             "INTERVAL 2 YEAR TO DISK 'far' SETTINGS storage_policy = 'tiered'";
+  const auto uploaded = rig.Upload(rig.UploadRequest(schema, kInsert));
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+  rig.Work(rig.Settings());
+  EXPECT_EQ(rig.Count(TaskState::kFinished), 3);
+}
+
 // A live table changes; the frozen parts do not.
 TEST(UploadFreeze, ALaterMutationDoesNotStopTheResumeOfAJob) {
   JobRig rig;
