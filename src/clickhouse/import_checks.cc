@@ -36,8 +36,10 @@ Result<ArtifactTask> ArtifactTaskOf(const Task& task, const RewriteJobSpec& job)
 
 struct PublishedRows {
   int64_t confirmed = 0, sent = 0;  // sent: attached or not, the target knows
+  int64_t elsewhere = 0;            // artifacts published into another table
+  std::string other_target;         // one of those tables
 };
-// What this job has put into this very table; its commits into other tables do not count.
+// What this job has put into this very table.
 Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
                                      const ImportTarget& target, const std::string& job_id) {
   PublishedRows rows;
@@ -45,7 +47,12 @@ Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
     if (task.state != TaskState::kImported && task.state != TaskState::kImporting) return {};
     if (task.commit.empty()) return {};
     PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
-    if (commit.target != target.key()) return {};
+    if (commit.target != target.key()) {
+      // A commit that is still under way is recovered, and finds the other table itself.
+      if (task.state == TaskState::kImported) ++rows.elsewhere;
+      rows.other_target = commit.target;
+      return {};
+    }
     PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
     for (const Piece& piece : pieces) {
       if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
@@ -57,15 +64,26 @@ Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
   return rows;
 }
 
-// Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
-// drops them.
+}  // namespace
+
 Result<bool> KeepsEveryRow(const ImportTarget& target) {
   if (target.engine != "MergeTree") return false;
   PF_ASSIGN(const CreateTable create, ParseCreateTable(target.create_sql));
   return create.ttl.empty();
 }
 
-}  // namespace
+Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget& target,
+                         const ImportRequest& request) {
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.elsewhere == 0) return {};
+  return Status(Code::kRefused,
+                fmt::format("{} artifacts of this job went into another table, or into one of "
+                            "this name that was dropped since: {}, this is {}",
+                            published.elsewhere, published.other_target, target.key()))
+      .Explain(2134, target.table.ToString(),
+               "rows are published once: name that table, or bring them into this one by a new "
+               "job (upload-freeze)");
+}
 
 bool HasOneBlockCount(const RewriteJobSpec& job) {
   const Result<CreateTable> source = ParseCreateTable(job.source_schema);
@@ -136,6 +154,14 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
   const bool is_ours = rows <= published.confirmed + published.sent &&
                        (!keeps_every_row || rows >= published.confirmed);
   if (is_ours) return {};
+  if (rows <= published.confirmed) {
+    return Status(Code::kRefused,
+                  fmt::format("it has {} rows, this job has published {}: {} are missing", rows,
+                              published.confirmed, published.confirmed - rows))
+        .Explain(2137, target.table.ToString(),
+                 "rows were removed after the import (TRUNCATE, DELETE, DROP PARTITION); they are "
+                 "published once: a new job (upload-freeze) brings them again");
+  }
   return Status(Code::kRefused,
                 fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
       .Explain(2123, target.table.ToString(),

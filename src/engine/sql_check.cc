@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -154,6 +155,7 @@ class InsertSelectCheck {
     if (may_evaluate) {
       PF_TRY(CheckQueryTree(verdict_.select, "", 0));
       CheckTables();
+      PF_TRY(CheckPartNames());
     }
     std::stable_sort(
         verdict_.findings.begin(), verdict_.findings.end(), [](const auto& a, const auto& b) {
@@ -414,6 +416,9 @@ class InsertSelectCheck {
       Clause(view, "join", {"JOIN"}, "rows of one range would meet only rows of the same range");
     } else if (kind == "TABLE") {
       CheckTableNode(tree, index, view);
+    } else if (kind == "COLUMN") {
+      const std::string_view name = node.Attribute("column_name");
+      if (IsPartNameColumn(name)) part_name_columns_.emplace(name, view);
     } else if (kind == "SORT") {
       if (node.Attribute("with_fill") == "1")
         Clause(view, "with_fill", {"WITH", "FILL"}, "every range would be filled on its own");
@@ -493,6 +498,34 @@ class InsertSelectCheck {
            places_.Words({"FROM"}), "the job's source must be read, or nothing of it would arrive");
   }
 
+  // Virtual columns that say which part a row lies in: a worker attaches every part under one name
+  // of its own, so they would have other values there than on the server.
+  Status CheckPartNames() {
+    if (part_name_columns_.empty()) return {};
+    // A table may have a column of its own by that name.
+    PF_ASSIGN(const std::string answer,
+              AskEngine(ctx_, engine_,
+                        fmt::format("SELECT name FROM system.columns WHERE database = {} AND "
+                                    "table = {} FORMAT TSVRaw",
+                                    QuoteString(rules_.source.database),
+                                    QuoteString(rules_.source.table)),
+                        "", sql_));
+    std::set<std::string> own;
+    for (size_t begin = 0; begin < answer.size();) {
+      const size_t end = std::min(answer.find('\n', begin), answer.size());
+      own.insert(answer.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    for (const auto& [name, view] : part_name_columns_) {
+      if (own.contains(name)) continue;
+      Refuse(kFitsNot, "virtual_column", Named("virtual column " + name, view),
+             view.empty() ? places_.Words({name}) : places_.Table(view),
+             "parts have other names where they are rewritten; choose rows by columns of "
+             "the table");
+    }
+    return {};
+  }
+
   // A clause named by its words; in a view the view's name is the place.
   void Clause(std::string_view view, std::string kind, const std::vector<std::string_view>& words,
               const char* why) {
@@ -518,6 +551,7 @@ class InsertSelectCheck {
   SqlVerdict verdict_;
   std::vector<SqlToken> formatted_tokens_;  // refers to verdict_.formatted
   std::set<std::string> tables_;
+  std::map<std::string, std::string> part_name_columns_;  // name → view that reads it, or ""
 };
 
 bool HasEffect(const SqlVerdict& verdict, Effect effect) {

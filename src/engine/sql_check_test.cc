@@ -259,6 +259,33 @@ TEST_F(SqlCheckTest, ReservedSettingsAreRefusedAtEveryLevel) {
   }
 }
 
+TEST_F(SqlCheckTest, ColumnsThatNameThePartAreRefused) {
+  for (const std::string sql :
+       {"INSERT INTO dst.e SELECT id, d, s FROM src.e WHERE _part = 'all_2_2_0'",
+        "INSERT INTO dst.e SELECT id, d, _part FROM src.e",
+        "INSERT INTO dst.e SELECT _block_number, d, s FROM src.e",
+        "INSERT INTO dst.e SELECT * FROM (SELECT id, d, toString(_part_data_version) FROM src.e)",
+        "INSERT INTO dst.e SELECT x._part_index, x.d, x.s FROM src.e AS x"}) {
+    const SqlVerdict verdict = Check(sql);
+    EXPECT_TRUE(Has(verdict, "virtual_column")) << sql << Kinds(verdict);
+    EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2105) << sql;
+  }
+  for (const std::string sql :
+       {"INSERT INTO dst.e SELECT id, d, _partition_id FROM src.e WHERE _part_offset > 3",
+        "INSERT INTO dst.e SELECT id, d, '_part' FROM src.e",
+        "INSERT INTO dst.e SELECT id, d, s AS _part FROM src.e"}) {
+    EXPECT_FALSE(Has(Check(sql), "virtual_column")) << sql;
+  }
+  // A table may have such a column of its own.
+  const auto made = engine_->Query(
+      ctx(), "CREATE TABLE src.parts (id UInt64, _part String) ENGINE = MergeTree ORDER BY id", {});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  InsertSelectRules rules = Rules();
+  rules.source.table = "parts";
+  EXPECT_FALSE(Has(Check("INSERT INTO dst.e SELECT id, today(), _part FROM src.parts", rules),
+                   "virtual_column"));
+}
+
 TEST_F(SqlCheckTest, SettingsThatEndAStatementEarlyAreRefusedAtEveryLevel) {
   for (const std::string setting :
        {"max_execution_time = 1, timeout_overflow_mode = 'break'",

@@ -102,6 +102,13 @@ bool IsNonDeterministicFunction(std::string_view name) {
   return IsIn(kNonDeterministic, lower) || BeginsAsIn(kNonDeterministicPrefixes, lower);
 }
 
+bool IsPartNameColumn(std::string_view name) {
+  static constexpr std::array kColumns =
+      std::to_array<Name>({"_block_number", "_disk_name", "_part", "_part_data_version",
+                           "_part_granule_offset", "_part_index", "_part_starting_offset"});
+  return IsIn(kColumns, name);
+}
+
 SettingVerdict JudgeJobSetting(std::string_view name) {
   if (IsIn(kReservedSettings, name) || name.starts_with("max_memory_usage") ||
       ContainsOneOf(kReservedPartsOfNames, name))
