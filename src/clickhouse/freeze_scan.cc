@@ -78,7 +78,8 @@ class ShadowWalk {
       return {};
     }
     for (const std::string& name : directories) {
-      PF_TRY(Visit(ctx, path / name, relative.empty() ? name : relative + "/" + name, depth + 1));
+      const std::string inner = relative.empty() ? name : fmt::format("{}/{}", relative, name);
+      PF_TRY(Visit(ctx, path / name, inner, depth + 1));
     }
     return {};
   }
@@ -149,7 +150,7 @@ std::string EscapeForFileName(std::string_view name) {
 
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {
   const std::filesystem::path shadow = disk.path / "shadow";
-  const std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
+  std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
   std::error_code error;
   if (std::filesystem::exists(escaped, error)) return escaped;
   const std::filesystem::path plain = shadow / std::string(freeze);
