@@ -54,7 +54,7 @@ Status Unfreeze(const Context& ctx, Engine& server, const clickhouse::TableName&
 // half-made: it is undone and made again.
 Status Freeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
               const std::string& name) {
-  const Status frozen = clickhouse::FreezeTable(input.ctx, server, table, name);
+  Status frozen = clickhouse::FreezeTable(input.ctx, server, table, name);
   if (frozen.ok() || frozen.explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
     return frozen;
   PF_TRY(Unfreeze(input.ctx, server, table, name));
@@ -150,7 +150,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
                                FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));
     return {};
   };
-  const Status copied = copy();
+  Status copied = copy();
   if (copied.ok() || copied.code() == Code::kCancelled) return copied;
   // Refused before the job's row was made: nothing will ever use the freeze.
   const Result<Reached> now = ReachedBefore(input, state, request.job_id);
