@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -325,6 +326,11 @@ Result<ExitState> ChildProcess::Wait(const Context& ctx, int64_t timeout_ms) {
 
 void ChildProcess::Signal(int signal_number) {
   if (!ended_) kill(pid_, signal_number);  // not reaped, so the id is still its own
+}
+
+void ForbidCoreFiles() {
+  const rlimit none{};
+  setrlimit(RLIMIT_CORE, &none);  // lowering cannot fail
 }
 
 std::filesystem::path SelfPath() {

@@ -103,7 +103,8 @@ Worker::Worker(JobStore& store, const KindTable& kinds, WorkerOptions options,
                            .renewal = options_.renewal}),
       claimer_(store, kinds, keeper_, ClaimOptionsOf(options_)),
       publisher_(store, kinds, PublisherOptionsOf(options_)),
-      maintainer_(store, kinds, MaintainOptionsOf(options_)) {}
+      maintainer_(store, kinds, MaintainOptionsOf(options_)),
+      environment_(options_.environment_patience_ms) {}
 
 Result<Stepped> Worker::Step(const Context& ctx) {
   PF_ASSIGN(const auto claimed, claimer_.Claim(ctx, 1));
@@ -123,6 +124,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
   Count(end);
   if (end == AttemptEnd::kLost) return {};
   claimer_.Learn(lease, ended);
+  environment_.Note(ctx.clock.NowMs(), ended);
   if (end == AttemptEnd::kFailed) {
     Ignore(ctx, PauseAfterEqualFailures(ctx, store_, lease.tasks.front().job),
            "the next failure looks again");
@@ -212,6 +214,7 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
   while (!ctx.IsStopping()) {
     const int64_t free = board.WaitForFree(ctx.stop);
     if (free == 0 || ctx.IsStopping()) break;
+    PF_TRY(environment_.verdict());
     const int64_t news = board.WaitForNews(-1, 0, ctx.stop);
     auto claimed = claimer_.Claim(ctx, free);
     if (!claimed.ok()) {
