@@ -162,7 +162,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
                                FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));
     return {};
   };
-  const Status copied = copy();
+  Status copied = copy();
   if (copied.ok() || copied.code() == Code::kCancelled) return copied;
   // Refused before the job's row was made: nothing will ever use the freeze.
   const Result<Reached> now = ReachedBefore(input, state, request.job_id);

@@ -375,7 +375,7 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::Recover(const Context& ctx, Chun
 
 Status ChunkInserter::FinishExchange(const Context& ctx) {
   PF_ASSIGN(const std::string completed_uuid, tables_.Uuid(ctx, tables_.completed()));
-  const Status exchanged = tables_.ExchangeCompleted(ctx);
+  Status exchanged = tables_.ExchangeCompleted(ctx);
   if (exchanged.ok() || engines_.IsAlive(request_.slot)) return exchanged;
   // The engine died during the exchange: the table behind the destination's name tells whether it
   // happened.

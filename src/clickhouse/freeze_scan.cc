@@ -90,7 +90,8 @@ class ShadowWalk {
       return {};
     }
     for (const std::string& name : directories) {
-      PF_TRY(Visit(ctx, path / name, relative.empty() ? name : relative + "/" + name, depth + 1));
+      const std::string inner = relative.empty() ? name : fmt::format("{}/{}", relative, name);
+      PF_TRY(Visit(ctx, path / name, inner, depth + 1));
     }
     return {};
   }
@@ -168,7 +169,7 @@ std::string FreezeNameOfJob(std::string_view job_id) {
 
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {
   const std::filesystem::path shadow = disk.path / "shadow";
-  const std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
+  std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
   // What cannot be looked at counts as there: whoever reads it meets the error.
   const auto is_absent = [](const std::filesystem::path& path) {
     std::error_code error;

@@ -63,7 +63,8 @@ class ImportLock {
   }
 
  private:
-  ImportLock(const Context& ctx, JobStore& state, const ImportRequest& request, LockWish wish)
+  ImportLock(const Context& ctx, JobStore& state, const ImportRequest& request,
+             const LockWish& wish)
       : state_(state),
         owner_(request.owner),
         thread_([&ctx, &state, job = request.job_id, owner = request.owner,

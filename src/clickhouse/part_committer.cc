@@ -35,7 +35,7 @@ PartCommitter::PartCommitter(StateReader& state, StoreOfBucket store_of_bucket, 
       store_of_bucket_(std::move(store_of_bucket)),
       engine_(engine),
       target_(std::move(target)),
-      settings_(std::move(settings)) {}
+      settings_(settings) {}
 
 Json PartCommitter::IntentJson(const Intent& intent) {
   return DumpJson(JsonDoc{{"version", 1},
@@ -186,9 +186,9 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
     PF_TRY(SyncDirectory(target_.detached()));
   }
   PF_FAULT(ctx, "clickhouse.pieces_staged");
-  return Staged{.staged = DumpJson(
-                    JsonDoc{{"version", 1}, {"serial", fenced.serial}, {"pieces", pieces.size()}}),
-                .pieces = std::move(pieces)};
+  Json staged =
+      DumpJson(JsonDoc{{"version", 1}, {"serial", fenced.serial}, {"pieces", pieces.size()}});
+  return Staged{.staged = std::move(staged), .pieces = std::move(pieces)};
 }
 
 // One intent for all directories of a serial, before the first is made: Clean finds them by it.

@@ -412,7 +412,7 @@ Status PartCommitter::Retract(const Context& ctx, const Commit& fenced, CommitSc
     const std::filesystem::path trash = detached / ("pftrash_" + pieces[i].token);
     while (seen[i].place != PiecePlace::kTrashed) {
       PF_TRY(scope.Hold(ctx));
-      const Status renamed = RenameNoReplace(detached / seen[i].name, trash);
+      Status renamed = RenameNoReplace(detached / seen[i].name, trash);
       if (!renamed.ok() && renamed.code() != Code::kNotFound) return renamed;
       // A stalled statement may have moved it between the look and the rename: look again.
       PF_ASSIGN(seen[i], LookUntilStable(ctx, engine_, target_, pieces[i]));

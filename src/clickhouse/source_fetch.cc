@@ -104,6 +104,7 @@ Result<std::vector<Wanted>> PlanFiles(const Context& ctx, ObjectStore& store,
     }
   }
   std::vector<Wanted> wanted;
+  wanted.reserve(files.size());
   for (auto& [path, file] : files) wanted.push_back(std::move(file));
   return wanted;
 }

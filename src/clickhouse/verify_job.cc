@@ -72,8 +72,7 @@ class PartVerification {
               LocalTables::Create(ctx, *engine,
                                   LocalTablesRequest{.source = std::move(source),
                                                      .destination = std::move(destination)}));
-    const Status status =
-        CompareInEngine(ctx, store, *engine, tables, parts_path, output, meta, seen);
+    Status status = CompareInEngine(ctx, store, *engine, tables, parts_path, output, meta, seen);
     Ignore(ctx, tables.Drop(ctx), "the next part drops them first");
     Ignore(ctx, RemoveTree(parts_path), "scratch");
     return status;
