@@ -45,6 +45,7 @@ Result<std::unique_ptr<RunFolder>> RunFolder::Open(const Context& ctx,
   PF_ASSIGN(FileLock lock, FileLock::TryTake(LockPath(path)));
   PF_FAULT(ctx, "job.locked_run_folder");
   PF_TRY(MakeDirectories(path / "scratch"));
+  SpreadSubfolders(path / "scratch");
   return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(lock)));
 }
 
