@@ -90,7 +90,8 @@ class LocalTables {
   // several times cheaper than new tables. Only while nothing but inserts was done to them: not
   // after a merge, a restart of the engine, or with a completed table.
   Status Clear(const Context& ctx);
-  // Drops everything; also after the engine was restarted.
+  // Drops everything; also after the engine was restarted, and after a stop, which only shortens
+  // how long the engine may stay silent.
   Status Drop(const Context& ctx);
 
  private:
@@ -111,8 +112,8 @@ class LocalTables {
 
 // Columns that an INSERT without a column list writes, in order.
 std::vector<std::string> InsertableColumns(const CreateTable& table);
-// Drops every database that is not the engine's own.
-Status DropUserDatabases(const Context& ctx, Engine& engine);
+// Drops every database that is not the engine's own. `timeout_ms`: how long it may stay silent.
+Status DropUserDatabases(const Context& ctx, Engine& engine, int64_t timeout_ms);
 // Rows of a TabSeparated answer, unescaped.
 std::vector<std::vector<std::string>> SplitTsv(std::string_view text);
 Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sql,

@@ -15,6 +15,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int64_t kAnswerMs = 30'000;  // for an engine that is idle
+
 // Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
 // name.
 std::string FreezeWord(std::string_view text) {
@@ -195,10 +197,18 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
   return {};
 }
 
+Status RewriteAttempt::CheckEngineAnswers(const Context& ctx, Engine& local) {
+  Result<QueryOutcome> answer = local.Query(ctx, "SELECT 1", {.idle_timeout_ms = kAnswerMs});
+  if (answer.ok()) return {};
+  if (!ctx.IsStopping() && engines_.IsAlive(scope_.slot())) engines_.Discard(ctx, scope_.slot());
+  return std::move(answer).status().With("the engine does not answer");
+}
+
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   // An engine that was started anew may have the tables still, but not what it was told of them.
   const bool was_alive = engines_.IsAlive(scope_.slot());
   PF_ASSIGN(Engine* const local, engine(ctx));
+  PF_TRY(CheckEngineAnswers(ctx, *local));
   PF_ASSIGN(schemas_, cache_.Get(ctx, *local, task_.job, job_));
   tables_ = kept_.Take(scope_.slot(), schemas_, wish());
   if (tables_ != nullptr && was_alive) return {};
@@ -365,7 +375,7 @@ Status RewriteAttempt::Verify(const Context& ctx) {
   if (IsCollapsingEngine(destination_ddl().table.engine) || settings_.ttl == TtlPolicy::kApply)
     return {};
   PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
-  return CheckContent(
+  const Result<ContentAnswer> answer = CheckContent(
       ctx, *local, *tables_,
       ContentQuestion{.select = target.select,
                       .current_database = job_.source_database,
@@ -373,6 +383,7 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                                             ? InsertableColumns(destination_ddl().table)
                                             : target.columns,
                       .memory_bytes_max = tuning_.max_memory_usage_bytes});
+  return answer.ok() ? Status() : answer.status();
 }
 
 Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
@@ -513,11 +524,8 @@ void RewriteAttempt::CleanUp(const Context& ctx) {
 void RewriteAttempt::ReleaseTables(const Context& ctx, bool may_be_kept) {
   const std::unique_ptr<LocalTables> tables = std::move(tables_);
   if (tables == nullptr || !engines_.IsAlive(scope_.slot())) return;
-  // After a stop the engine still answers: the next item, or the end of the worker, needs it clean.
-  Context unstopped = ctx;
-  unstopped.stop = {};
-  if (may_be_kept) {
-    const Status cleared = tables->Clear(unstopped);
+  if (may_be_kept && !ctx.IsStopping()) {
+    const Status cleared = tables->Clear(ctx);
     if (cleared.ok()) {
       kept_.Keep(scope_.slot(), schemas_, wish(),
                  std::make_unique<LocalTables>(std::move(*tables)));
@@ -525,12 +533,14 @@ void RewriteAttempt::ReleaseTables(const Context& ctx, bool may_be_kept) {
     }
     Ignore(ctx, cleared, "tables that cannot be emptied are dropped");
   }
-  const Status dropped = tables->Drop(unstopped);
+  const Status dropped = tables->Drop(ctx);
   if (dropped.ok()) return;
   // A statement that cannot be killed holds its table, or the engine says nothing at all: the
   // lease must not be kept for it (§9.9).
   ctx.log.Warn("tables are not dropped, the engine is killed",
                {{"part", task_.id}, {"error", dropped.ToString()}});
+  Context unstopped = ctx;
+  unstopped.stop = {};
   engines_.Discard(unstopped, scope_.slot());
 }
 
