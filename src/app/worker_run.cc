@@ -68,6 +68,8 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                            .grouping = CommitGrouping::kTask}));
   PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
+  // The network and the disk work for the next part and for the last while an engine inserts.
+  run.options.ahead = run.use.slots;
   const std::filesystem::path work_dir = run.options.work_dir;
   const double free_min = settings.free_space_fraction_min;
   // A part needs about three times its size: source, output, room for merges.

@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -297,6 +301,16 @@ Status MakeDirectories(const std::filesystem::path& path, int mode) {
       return PathError(error_number, "make directory", at);
   }
   return {};
+}
+
+void SpreadSubfolders(const std::filesystem::path& folder) {
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct statfs info {};
+  if (fd.get() < 0 || fstatfs(fd.get(), &info) != 0 || info.f_type != EXT4_SUPER_MAGIC) return;
+  int flags = 0;  // the kernel reads and writes an int, whatever the request's type says
+  if (ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0 || (flags & FS_TOPDIR_FL) != 0) return;
+  flags |= FS_TOPDIR_FL;
+  [[maybe_unused]] const int refused = ioctl(fd.get(), FS_IOC_SETFLAGS, &flags);
 }
 
 Status RemoveTree(const std::filesystem::path& path) {

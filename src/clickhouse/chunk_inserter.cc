@@ -95,7 +95,11 @@ int64_t InsertOutcome::attempts() const {
 
 Result<InsertOutcome> ChunkInserter::Run(const Context& ctx) {
   outcome_.state = request_.plan.state;
-  PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
+  if (request_.source_parts) {
+    source_parts_ = *request_.source_parts;
+  } else {
+    PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
+  }
   if (is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
   for (size_t i = 0; i < ranges_.size(); ++i) {
     outcome_.chunks.push_back(
@@ -123,10 +127,11 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       ctx.metrics.Observe("partforge_insert_attempt_duration_seconds", labels,
                           static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
       if (inserted.ok()) {
-        Result<PartitionMap> staged = tables_.ActiveParts(ctx, tables_.destination());
+        Result<std::vector<ActivePart>> staged = tables_.ListParts(ctx, tables_.destination());
         if (staged.ok()) {
-          staged_parts_ = std::move(staged).value();
+          staged_parts_ = PartitionsOf(*staged);
           staged_left_ = staged_parts_;
+          if (!is_chunked()) outcome_.parts = std::move(staged).value();
           chunk.read_rows = inserted->read_rows;
           chunk.written_rows = inserted->written_rows;
           PF_FAULT(ctx, "clickhouse.chunk_inserted");

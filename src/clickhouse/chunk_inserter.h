@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct ChunkInsertRequest {
   Tuning tuning;
   int slot = 0;
   EngineWish engine_path = EngineWish({});
-  MetricLabels metric_labels = {};  // job_id, source_table, destination_table
+  MetricLabels metric_labels = {};                // job_id, source_table, destination_table
+  std::optional<PartitionMap> source_parts = {};  // as attached; absent = the engine is asked
   std::function<Status(const Context&, double fraction, int64_t read_rows, int64_t written_rows)>
       report;
   // An insert that has read and written nothing and used no CPU for so long is given up with its
@@ -38,6 +40,8 @@ struct ChunkOutcome {
 
 struct InsertOutcome {
   std::vector<ChunkOutcome> chunks;
+  // Of the destination, when it was written by one insert; after several the caller must ask.
+  std::optional<std::vector<ActivePart>> parts;
   InsertState state;  // the one that worked last
   int64_t engine_restarts = 0;
   int64_t wasted_ms = 0;  // of attempts that failed (metric insert_wasted_seconds_total)

@@ -82,7 +82,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Add("partforge_forges_started_total", labels);
   const int64_t started_ms = MonotonicMs();
 
-  RewriteAttempt attempt(settings_, engines_, cache_, *store, std::move(job), part, task,
+  RewriteAttempt attempt(settings_, engines_, cache_, kept_, *store, std::move(job), part, task,
                          task.source_job.empty() ? task.job : task.source_job,
                          task.source_task.empty() ? task.id : task.source_task, scope);
   Result<TaskResult> result = attempt.Run(ctx);

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/machine.h"
 #include "clickhouse/insert_tier.h"
+#include "clickhouse/kept_tables.h"
 #include "clickhouse/local_schemas.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/rewrite_check.h"
@@ -69,6 +70,7 @@ class RewriteExecutor final : public Executor {
   SlotEngines& engines_;
   const RewriteSettings settings_;
   LocalSchemaCache cache_;
+  KeptTables kept_;
 };
 
 }  // namespace partforge::clickhouse

@@ -203,6 +203,11 @@ Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   for (const char* name : {"user_files", "user_scripts", "format_schemas", "config.d"}) {
     PF_TRY(MakeDirectories(folder / name));
   }
+  // A table's parts are in store/<xxx>/<uuid>/, frozen ones below shadow/<name>/.
+  for (const char* name : {"store", "shadow"}) {
+    PF_TRY(MakeDirectories(data_path / name));
+    SpreadSubfolders(data_path / name);
+  }
   EngineSetup setup;
   setup.arguments = {"--path=" + data_path.string(),
                      "--config-file=" + (folder / "config.xml").string()};

@@ -10,6 +10,7 @@ namespace partforge {
 namespace {
 
 constexpr std::string_view kRunPrefix = "run-";
+constexpr size_t kRunLetters = 4;
 constexpr std::string_view kLockSuffix = ".lock";
 
 std::filesystem::path LockPath(const std::filesystem::path& run) {
@@ -40,6 +41,7 @@ Result<std::unique_ptr<RunFolder>> RunFolder::Open(const Context& ctx,
   PF_ASSIGN(FileLock lock, FileLock::TryTake(LockPath(path)));
   PF_FAULT(ctx, "job.locked_run_folder");
   PF_TRY(MakeDirectories(path / "scratch"));
+  SpreadSubfolders(path / "scratch");
   return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(lock)));
 }
 
@@ -86,8 +88,11 @@ Result<std::filesystem::path> RunFolder::MakeSlot(int slot) const {
 }
 
 Result<std::filesystem::path> RunFolder::MakeScratch(const TaskId& task, uint64_t epoch) const {
+  // The run's own letters, since ext4 places a spread folder by its name: a second run must not
+  // meet the inodes that the first has just given up.
+  const std::string run = path_.filename().string().substr(kRunPrefix.size(), kRunLetters);
   PF_ASSIGN(std::filesystem::path folder,
-            JoinBelow(path_ / "scratch", fmt::format("{}.{}", task, epoch)));
+            JoinBelow(path_ / "scratch", fmt::format("{}.{}.{}", task, epoch, run)));
   PF_TRY(RemoveTree(folder));
   PF_TRY(MakeDirectories(folder));
   return folder;
