@@ -117,25 +117,26 @@ Status Run(const CommandInput& input) {
 }  // namespace
 
 Command VerifyCommand() {
-  return {{.name = "verify",
-           .purpose = "Reads the artifacts of a job again and compares them with what is recorded; "
-                      "repairs nothing.",
-           .arguments = "[JOB]",
-           .arguments_min = 0,
-           .arguments_max = 1,
-           .examples = {"partforge verify job-5f0e11aa22bb33cc",
-                        "partforge verify job-5f0e11aa22bb33cc --level=rows"},
-           .options =
-               Join({{{.name = "job-id", .help = "job, when it is not the argument"},
-                      {.name = "part-id", .help = "one part only"},
-                      {.name = "level",
-                       .default_text = "checksums",
-                       .help = "meta, checksums, engine (CHECK TABLE) or rows (hash of all rows)"}},
-                     StateOptions(),
-                     StoreOptions(),
-                     EngineOptions()}),
-           .related = {"job-status", "gc"}},
-          Run};
+  return {
+      {.name = "verify",
+       .purpose = "Reads the artifacts of a job again and compares them with what is recorded; "
+                  "repairs nothing.",
+       .arguments = "[JOB]",
+       .arguments_min = 0,
+       .arguments_max = 1,
+       .examples = {"partforge verify job-5f0e11aa22bb33cc",
+                    "partforge verify job-5f0e11aa22bb33cc --level=rows"},
+       .options = Join(
+           {{{.name = "job-id", .help = "job, when it is not the argument", .refuses_empty = true},
+             {.name = "part-id", .help = "one part only", .refuses_empty = true},
+             {.name = "level",
+              .default_text = "checksums",
+              .help = "meta, checksums, engine (CHECK TABLE) or rows (hash of all rows)"}},
+            StateOptions(),
+            StoreOptions(),
+            EngineOptions()}),
+       .related = {"job-status", "gc"}},
+      Run};
 }
 
 }  // namespace partforge::app

@@ -26,7 +26,7 @@ std::string Variable(const CommandInput& input, const std::string& name) {
   return it == input.environment.end() ? std::string() : it->second;
 }
 
-Result<std::string> DefaultStateUrl(const CommandInput& input) {
+Result<std::string> DefaultStateUrl(const CommandInput& input, SchemaUse use) {
   std::error_code error;
   const std::filesystem::path shared = "/var/lib/partforge";
   if (std::filesystem::is_directory(shared, error) && access(shared.c_str(), W_OK) == 0)
@@ -38,7 +38,7 @@ Result<std::string> DefaultStateUrl(const CommandInput& input) {
     return Status(Code::kInvalidArgument, "neither HOME nor XDG_STATE_HOME is set")
         .Explain(1006, "--state-url", "--state-url=sqlite:/path/to/state.db");
   }
-  PF_TRY(MakeDirectories(base / "partforge"));
+  if (use != SchemaUse::kRead) PF_TRY(MakeDirectories(base / "partforge"));
   return "sqlite:" + (base / "partforge" / "state.db").string();
 }
 
@@ -111,7 +111,7 @@ Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse 
   options.schema = input.options.String("state-schema");
   options.use = use;
   if (options.url.empty()) {
-    PF_ASSIGN(options.url, DefaultStateUrl(input));
+    PF_ASSIGN(options.url, DefaultStateUrl(input, use));
   }
   return options;
 }
