@@ -201,20 +201,20 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
 }
 
 // Failed parts keep the rest from being published, but for --partial.
-Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers,
-                        const RunSummary& worked) {
+Status CheckFailedParts(const CommandInput& input, SqlJobStore& state, const JobView& view,
+                        const JobNumbers& numbers, const RunSummary& worked) {
   const int64_t failed = CountIn(view, TaskState::kFailed);
   if (input.options.Bool("partial")) return {};
   if (Status paused = CheckNotPaused(view); !paused.ok())
     return worked.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
   if (failed == 0) return {};
-  const bool is_all = numbers.rewritten == 0;
-  return Status(Code::kInternal,
-                fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
-      .Explain(is_all ? 2144 : 2149, view.job.id,
-               fmt::format("partforge job-status --job-id={0}   shows why; then  partforge "
-                           "retry-failed --job-id={0} --all  and this command with --job-id={0}",
-                           view.job.id));
+  const Status why =
+      numbers.rewritten == 0 ? FirstFailure(input.ctx, state, view.job.id) : Status();
+  return FailedParts(failed, why, view.job.id,
+                     fmt::format("nothing is published; partforge job-status --job-id={0}   shows "
+                                 "why; then  partforge retry-failed --job-id={0} --all  and this "
+                                 "command with --job-id={0}",
+                                 view.job.id));
 }
 
 Status Run(const CommandInput& input) {
@@ -262,7 +262,7 @@ Status Run(const CommandInput& input) {
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
+  PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
   if (!flow.is_conserved) {

@@ -38,11 +38,11 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
     rewritten += NumbersOf(view).rewritten;
   }
   if (failed == 0) return {};
-  return Status(Code::kInternal, fmt::format("{} parts have failed", failed))
-      .Explain(rewritten == 0 ? 2144 : 2149, first,
-               fmt::format("partforge job-status --job-id={0}   shows why; partforge retry-failed "
-                           "--job-id={0} --all   runs them again",
-                           first));
+  const Status why = rewritten == 0 ? FirstFailure(input.ctx, state, first) : Status();
+  return FailedParts(failed, why, first,
+                     fmt::format("partforge job-status --job-id={0}   shows why; partforge "
+                                 "retry-failed --job-id={0} --all   runs them again",
+                                 first));
 }
 
 Status Run(const CommandInput& input) {
@@ -116,8 +116,8 @@ Status Run(const CommandInput& input) {
   if (run.options.until == RunUntil::kJobsDone)
     PF_TRY(CheckDrained(input, *state, run.options.only));
   if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
-    return Status(Code::kInternal, fmt::format("{} parts failed", summary.failed))
-        .Explain(2144, "worker --once", "partforge job-status --job-id=JOB   shows why");
+    return FailedParts(summary.failed, summary.last_failure, "worker --once",
+                       "partforge job-status --job-id=JOB   shows why");
   }
   if (is_idle && input.options.Bool("fail-if-empty")) {
     return Status(Code::kNotFound, "no part was waiting")

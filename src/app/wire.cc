@@ -20,6 +20,8 @@ namespace partforge::app {
 namespace {
 
 constexpr double kMemoryShare = 0.7;  // of what the control group allows
+// The engine alone takes about that much before it reads a row.
+constexpr int64_t kMemoryBytesMin = int64_t{128} << 20;
 
 std::string Variable(const CommandInput& input, const std::string& name) {
   const auto it = input.environment.find(name);
@@ -249,6 +251,12 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
         .Explain(1005, "--parallel", "--parallel=0 chooses by CPUs and memory");
   }
   use.memory_cap_bytes = input.options.SizeBytes("memory");
+  if (input.options.IsSet("memory") && use.memory_cap_bytes < kMemoryBytesMin) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("no part could be rewritten in less than {}: {}",
+                              FormatBytes(kMemoryBytesMin), input.options.String("memory")))
+        .Explain(1005, "--memory", "--memory=2GiB, or leave it out for 70 % of what may be used");
+  }
   if (use.memory_cap_bytes > 0)
     use.limits.memory_bytes = std::min(use.limits.memory_bytes, use.memory_cap_bytes * 10 / 7);
   if (use.memory_cap_bytes == 0)
@@ -260,6 +268,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
 
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use) {
+  PF_TRY(CheckEndpoint(input.options.String("s3-endpoint")));
   clickhouse::RewriteSettings settings;
   const auto usage = [](const Status& status, std::string_view flag) {
     return Status(status).Explain(1005, fmt::format("--{}", flag),

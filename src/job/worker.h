@@ -58,6 +58,7 @@ struct WorkerOptions {
 struct RunSummary {
   int64_t done = 0, failed = 0, released = 0, lost = 0;
   int64_t commits_carried = 0;
+  Status last_failure;  // of a part that failed for good; OK when none did
 };
 
 // Claims tasks, runs their executors, publishes, and does the maintenance anybody may do. A task
@@ -107,6 +108,7 @@ class Worker {
   void RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board, int slot);
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
   void Count(AttemptEnd end);
+  void NoteFailure(const Settlement& ended);
   Status publish_failure() const;
 
   JobStore& store_;
