@@ -29,6 +29,13 @@ Status Run(const CommandInput& input) {
   const auto depth = clickhouse::ParseVerifyDepth(input.options.String("level"));
   if (!depth.ok()) return Status(depth.status()).Explain(1005, "--level", "--level=checksums");
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
+  const std::string named = input.options.String("job-id");
+  if (!input.options.arguments().empty() && !named.empty() &&
+      named != input.options.arguments().front()) {
+    return Status(Code::kInvalidArgument, fmt::format("two jobs are named: {} and {}",
+                                                      input.options.arguments().front(), named))
+        .Explain(1010, "JOB and --job-id", "keep one of them");
+  }
   BucketStores stores(input);
   clickhouse::VerifyRequest request;
   request.job_id = input.options.arguments().empty() ? input.options.String("job-id")
