@@ -28,15 +28,6 @@ std::string FreezeWord(std::string_view text) {
   return word;
 }
 
-std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
-  std::vector<PartColumn> columns;
-  for (const ColumnDefinition& column : table.columns) {
-    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
-    columns.push_back(PartColumn{column.name, column.type});
-  }
-  return columns;
-}
-
 }  // namespace
 
 void StageClock::Begin(const Context& ctx, std::string_view stage) {
@@ -171,7 +162,7 @@ Status RewriteAttempt::PrepareTables(const Context& ctx) {
 
 Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
-            CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
+            CheckPartColumns(source_.part, StoredColumns(source_ddl_.table),
                              source_ddl_.table.name.ToString()));
   // A default that the local table had to lose would read as another value here.
   for (const std::string& column : source_ddl_.columns_without_default) {
