@@ -66,7 +66,8 @@ Status Run(const CommandInput& input) {
   }
   std::vector<std::filesystem::path> abandoned;
   std::error_code error;
-  if (std::filesystem::is_directory(WorkDir(input), error)) {
+  if (std::filesystem::status(WorkDir(input), error).type() !=
+      std::filesystem::file_type::not_found) {
     PF_ASSIGN(abandoned, RunFolder::Abandoned(input.ctx, WorkDir(input)));
     if (deletes) PF_TRY(RunFolder::Sweep(input.ctx, WorkDir(input)));
   }

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
+#include "clickhouse/freeze_scan.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
@@ -23,13 +24,6 @@ namespace partforge::app {
 namespace {
 
 constexpr int64_t kProgressPollMs = 1'000;
-
-// Letters that a freeze name may hold.
-std::string FreezeNameOf(std::string_view job_id) {
-  std::string name = "partforge_";
-  for (const char c : job_id) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
 
 // How far an earlier run of the same command got.
 enum class Reached : uint8_t { kNothing, kJob, kUploaded };
@@ -106,7 +100,8 @@ Status CheckDestination(const CommandInput& input, Engine& server,
   if (rows == 0) return {};
   return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
       .Explain(2123, table.ToString(),
-               "name an empty table; --require-empty=false imports beside the rows that are there");
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
 }
 
 Status CreateDestination(const CommandInput& input, Engine& server,
@@ -148,8 +143,10 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     PF_TRY(frozen);
   }
   const auto copy = [&]() -> Status {
+    clickhouse::UploadFreezeRequest frozen = request;
+    frozen.is_resumed = reached == Reached::kJob;
     PF_ASSIGN(const clickhouse::UploadPlan plan,
-              clickhouse::PlanUpload(input.ctx, server, local->engine(), request));
+              clickhouse::PlanUpload(input.ctx, server, local->engine(), frozen));
     PF_TRY(CreateDestination(input, server, plan));
     ProgressLine progress(input, "uploading");
     const auto total = static_cast<int64_t>(plan.parts.size());
@@ -223,7 +220,7 @@ Status Run(const CommandInput& input) {
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
                                  : input.options.String("job-id");
-  const std::string freeze = FreezeNameOf(job_id);
+  const std::string freeze = clickhouse::FreezeNameOfJob(job_id);
   PF_ASSIGN(clickhouse::UploadFreezeRequest request, UploadRequestFrom(input, {freeze}));
   request.job_id = job_id;
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));

@@ -10,6 +10,7 @@
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/table_freeze.h"
 
@@ -26,6 +27,30 @@ Status Unfreeze(const CommandInput& input, Engine& server,
     PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
   }
   return {};
+}
+
+// Whether an earlier run has begun with this job: by its row, or, when the state store was lost, by
+// what it has uploaded.
+Result<bool> HasBegun(const CommandInput& input, const clickhouse::UploadFreezeRequest& request) {
+  const Result<std::unique_ptr<SqlJobStore>> state = OpenState(input, SchemaUse::kRead);
+  if (state.ok() && (*state)->View(input.ctx, request.job_id).ok()) return true;
+  BucketStores stores(input);
+  PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, request.bucket));
+  PF_ASSIGN(const clickhouse::JobKeys keys,
+            clickhouse::JobKeys::Make(request.prefix, request.job_id));
+  PF_ASSIGN(const ListPage sources, store->List(input.ctx, keys.root() + "/source/", std::nullopt));
+  return !sources.objects.empty();
+}
+
+// The table is judged as it is now; a job that has begun was judged when it was frozen.
+Result<clickhouse::UploadPlan> PlanOf(const CommandInput& input, Engine& server, Engine& local,
+                                      clickhouse::UploadFreezeRequest request) {
+  Result<clickhouse::UploadPlan> plan = clickhouse::PlanUpload(input.ctx, server, local, request);
+  const int number = plan.ok() ? 0 : plan.status().explanation().pf_number;
+  if ((number != 2107 && number != 2108) || request.job_id.empty()) return plan;
+  PF_ASSIGN(request.is_resumed, HasBegun(input, request));
+  if (!request.is_resumed) return plan;
+  return clickhouse::PlanUpload(input.ctx, server, local, request);
 }
 
 // What an earlier run of this very command has done, when it uploaded everything and only did not
@@ -88,8 +113,7 @@ Status Run(const CommandInput& input) {
             UploadRequestFrom(input, input.options.List("freeze")));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
-  Result<clickhouse::UploadPlan> planned =
-      clickhouse::PlanUpload(input.ctx, *server, local->engine(), request);
+  Result<clickhouse::UploadPlan> planned = PlanOf(input, *server, local->engine(), request);
   if (!planned.ok() && planned.status().explanation().pf_number == 2102) {
     const auto done = DoneBefore(input, request);
     if (done.ok() && done->has_value()) return Tell(input, **done);

@@ -313,6 +313,12 @@ Result<int64_t> FreeBytes(const std::filesystem::path& path) {
   return static_cast<int64_t>(info.f_bavail * info.f_frsize);
 }
 
+Result<std::vector<std::string>> ListNames(const std::filesystem::path& directory,
+                                           int64_t names_max) {
+  PF_ASSIGN(const UniqueFd fd, OpenFile(directory, O_RDONLY | O_DIRECTORY));
+  return ReadNames(fd.get(), directory.native(), names_max);
+}
+
 Result<std::vector<FileEntry>> ListTree(const std::filesystem::path& root, int64_t entries_max) {
   PF_ASSIGN(const UniqueFd fd, OpenFile(root, O_RDONLY | O_DIRECTORY));
   TreeWalk walk(root, entries_max);

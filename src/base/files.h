@@ -55,6 +55,11 @@ Status MakeDirectories(const std::filesystem::path& path, int mode = 0700);
 Status RemoveTree(const std::filesystem::path& path);
 Result<int64_t> FreeBytes(const std::filesystem::path& path);
 
+// Names of what is in one directory, sorted bytewise, without "." and "..". An error in the middle
+// of the reading is an error of the whole, never a shorter list; kRefused above `names_max`.
+Result<std::vector<std::string>> ListNames(const std::filesystem::path& directory,
+                                           int64_t names_max = 10'000'000);
+
 struct FileEntry {
   std::string relative_path;  // '/'-separated, below the root of the walk
   int64_t size_bytes = 0;

@@ -199,6 +199,9 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::ResumeAfterDeath(const Context& 
 
 Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t index,
                                                   int64_t attempt) {
+  // Before the watch, which asks the slot's process: a slot is used by one thread at a time, and
+  // Get may start another process.
+  PF_ASSIGN(Engine* const local, engine(ctx));
   std::stop_source insert_stop;  // of the worker, or because the insert hangs
   const std::stop_callback on_stop(ctx.stop, [&insert_stop] { insert_stop.request_stop(); });
   std::atomic<bool> is_hung = false;
@@ -225,7 +228,7 @@ Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t ind
     });
     Context watched = ctx;
     watched.stop = insert_stop.get_token();
-    inserted = InsertOnce(watched, index, attempt);
+    inserted = InsertOnce(watched, *local, index, attempt);
   }
   if (inserted.ok() || !is_hung || ctx.IsStopping()) return inserted;
   engines_.Discard(ctx, request_.slot);
@@ -234,9 +237,9 @@ Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t ind
                             request_.silence_ms_max / 1000, inserted.status().message()));
 }
 
-Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index, int64_t attempt) {
+Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, Engine& local, size_t index,
+                                               int64_t attempt) {
   const RowRange range = ranges_[index];
-  PF_ASSIGN(Engine* const local, engine(ctx));
   QueryOptions options;
   options.query_id = fmt::format("{}-c{}-a{}", request_.query_id_prefix, index, attempt);
   options.database = request_.current_database;
@@ -269,7 +272,7 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
                                    {"tier", TierName(outcome_.state.tier)},
                                    {"from", range.begin},
                                    {"to", range.end}});
-  return local->Query(ctx, request_.insert_select, options);
+  return local.Query(ctx, request_.insert_select, options);
 }
 
 // The range counts whole, whatever the engine's estimate said, also one without rows.

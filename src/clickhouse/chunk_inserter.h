@@ -67,7 +67,7 @@ class ChunkInserter {
   enum class ChunkStep : uint8_t { kStarted, kInserted, kMoving, kDone };
 
   Status RunChunk(const Context& ctx, size_t index);
-  Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
+  Result<QueryOutcome> InsertOnce(const Context& ctx, Engine& local, size_t index, int64_t attempt);
   // InsertOnce under a watch: kUnavailable with a dead engine when the insert hung.
   Result<QueryOutcome> InsertWatched(const Context& ctx, size_t index, int64_t attempt);
   void ReportDone(const Context& ctx, size_t index) const;

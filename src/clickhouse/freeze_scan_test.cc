@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "clickhouse/frozen_parts.h"
 #include "clickhouse/table_freeze.h"
@@ -152,6 +153,44 @@ TEST_F(ScanFreezeTest, AnIncompletePartIsRefusedBeforeAnythingIsSent) {
   const fs::path part = Put("d1", "f", Folder(kUuid), "all_1_1_0", "wide");
   fs::remove(part / "id.bin");
   EXPECT_EQ(PfNumber(), 2140);
+}
+
+// Its rows would be missing without a word.
+TEST_F(ScanFreezeTest, APartThatLacksOneOfItsListsIsRefused) {
+  Put("d1", "f", Folder(kUuid), "all_1_1_0", "compact");
+  const fs::path part = Put("d1", "f", Folder(kUuid), "all_2_2_0", "wide");
+  for (const char* list : {"columns.txt", "checksums.txt"}) {
+    fs::rename(part / list, directory_ / list);
+    EXPECT_EQ(PfNumber(), 2140) << list;
+    fs::rename(directory_ / list, part / list);
+  }
+  EXPECT_EQ(Scan()->parts.size(), 2u);
+  fs::remove_all(part);
+  fs::create_directory(part);
+  EXPECT_EQ(PfNumber(), 2140) << "a part without any file";
+  fs::remove(part);
+  const fs::path nameless = part.parent_path() / "copy";
+  fs::create_directory(nameless);
+  EXPECT_EQ(PfNumber(), 0);
+  std::ofstream(nameless / "id.bin") << "x";
+  EXPECT_EQ(PfNumber(), 2102) << "files of a part without its name";
+  fs::remove_all(nameless);
+  // Of another table, below a folder that looks like a part: no concern.
+  Put("d1", "f", "data/shop/all_1_1_0", "all_1_1_0", "old");
+  fs::remove(Put("d1", "f", Folder(kOtherUuid), "all_1_1_0", "wide") / "columns.txt");
+  EXPECT_EQ(PfNumber(), 0);
+}
+
+// One would undo the other's freeze under a running upload.
+TEST(FreezeNameOfJob, DiffersForIdsThatDifferInPunctuationOnly) {
+  std::set<std::string> names;
+  for (const char* id : {"a-b", "a_b", "a.b", "ab", "A-b"}) {
+    const std::string name = FreezeNameOfJob(id);
+    names.insert(name);
+    EXPECT_EQ(EscapeForFileName(name), name);
+    EXPECT_EQ(FreezeNameOfJob(id), name);
+  }
+  EXPECT_EQ(names.size(), 5u);
 }
 
 TEST_F(ScanFreezeTest, LinksAreNotFollowed) {

@@ -49,6 +49,11 @@ Result<std::optional<InsertTier>> ParseTier(std::string_view text) {
                 fmt::format("tier is none of auto, T5, T6, T8 (seed): {}", text));
 }
 
+Tuning OrderedTuning(Tuning tuning) {
+  tuning.insert_threads = 1;
+  return tuning;
+}
+
 InsertPlan PlanInsert(const TierQuestion& question) {
   const BlockEstimate estimate = EstimateBlock(question.block);
   const int64_t rows = question.block.rows;

@@ -63,6 +63,27 @@ TEST(PlanInsert, TheSeedTierIsTheSeedsWay) {
   EXPECT_FALSE(settings.contains("min_insert_block_size_rows"));
 }
 
+// With more threads equal keys of one part change places, and a ReplacingMergeTree keeps any of
+// them.
+TEST(OrderedTuning, OneThreadInEveryTierAndOnEveryRung) {
+  TierQuestion question = Question(25'000'003, 2'500'000'300, int64_t{20} << 30);
+  ASSERT_GT(question.tuning.insert_threads, 1);
+  question.tuning = OrderedTuning(question.tuning);
+  question.forced = InsertTier::kSeed;
+  std::optional<InsertState> state = PlanInsert(question).state;
+  int64_t rungs = 0;
+  for (; state; state = Shrink(*state, question.tuning, 65'409), ++rungs) {
+    const auto settings = InsertSettings(*state, question.tuning, true);
+    EXPECT_EQ(settings.at("max_threads"), "1");
+    EXPECT_EQ(settings.at("max_insert_threads"), "1");
+  }
+  EXPECT_GT(rungs, 1);
+  state = InsertState{.tier = InsertTier::kBlocksAndMerge, .block_rows = 300'000, .rung = {}};
+  state = Shrink(*state, question.tuning, 65'409);
+  ASSERT_EQ(state->tier, InsertTier::kSeed);
+  EXPECT_EQ(InsertSettings(*state, question.tuning, true).at("max_threads"), "1");
+}
+
 // clickhouse-parts §9.4, worked: 16/16 threads, 65,409 rows → 8/8/32,704 → 4/4/16,352 → 2/2/8,192
 // → 1/1/8,192; an error of this fifth attempt ends it.
 TEST(Shrink, TheSeedsLadderIsTheWorkedOne) {

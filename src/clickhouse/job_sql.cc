@@ -70,7 +70,9 @@ bool IsOrderSensitive(const CreateTable& destination) {
   if (engine == "MergeTree") return false;
   if (engine.starts_with("Replacing")) return destination.engine_args.empty();
   if (engine.starts_with("Collapsing")) return true;
-  if (engine.starts_with("VersionedCollapsing")) return false;
+  // Rows of equal key, version and sign: which of them is left depends on their order.
+  if (engine.starts_with("VersionedCollapsing")) return true;
+  if (engine.starts_with("Coalescing")) return true;  // the last value of a column wins
   if (engine.starts_with("Graphite")) return true;
   // Summing keeps the first value of columns that are not summed; Aggregating depends on its
   // functions.

@@ -65,6 +65,7 @@ RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& eng
 
 Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
   PF_ASSIGN(tuning_, Tune(settings_.limits, settings_.slots));
+  if (job_.is_order_sensitive) tuning_ = OrderedTuning(tuning_);
   PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
   PF_ASSIGN(finished_prefix_, keys.FinishedPrefix(task_.id, task_.epoch));
   stages_.Begin(ctx, "prepare_work_dir");

@@ -117,6 +117,38 @@ TEST(UploadFreeze, AnInterruptedUploadCompletesByTheSameCommand) {
   EXPECT_EQ(again->skipped, 3);
 }
 
+// The embedded engine has neither the volume nor the disk.
+TEST(UploadFreeze, ADestinationWhoseTtlMovesPartsIsRewritten) {
+  JobRig rig;
+  MakeSource(rig);
+  const std::string schema = std::string(kDestination) +
+                             " TTL event_date + INTERVAL 1 YEAR TO VOLUME 'cold', event_date + "
+                             "INTERVAL 2 YEAR TO DISK 'far' SETTINGS storage_policy = 'tiered'";
+  const auto uploaded = rig.Upload(rig.UploadRequest(schema, kInsert));
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+  rig.Work(rig.Settings());
+  EXPECT_EQ(rig.Count(TaskState::kFinished), 3);
+}
+
+// A live table changes; the frozen parts do not.
+TEST(UploadFreeze, ALaterMutationDoesNotStopTheResumeOfAJob) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  UploadFreezeRequest request = rig.UploadRequest(kDestination, kInsert);
+  rig.Run(
+      {"ALTER TABLE shop.orders UPDATE amount = amount + 1 WHERE id > 5 SETTINGS "
+       "mutations_sync = 0"});
+  const auto refused = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  EXPECT_EQ(refused.status().explanation().pf_number, 2108);
+  request.is_resumed = true;
+  const auto plan = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->rows, 1000);
+}
+
 TEST(SourceChecks, OnlyWholeMergeTreeTablesMayBeFrozen) {
   JobRig rig;
   MakeSource(rig);

@@ -20,6 +20,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int kPatchesOpen = 2107, kMutationsOpen = 2108;
+
 Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t now_ms) {
   Manifest manifest;
   manifest.job_id = plan.job_id;
@@ -42,6 +44,16 @@ Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t n
   return manifest;
 }
 
+Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequest& request) {
+  Status fit = CheckSourceTable(ctx, source, request.source, {});
+  if (fit.ok() || !request.is_resumed) return fit;
+  const int number = fit.explanation().pf_number;
+  if (number != kPatchesOpen && number != kMutationsOpen) return fit;
+  ctx.log.Warn("the table has changed since the freeze; the job goes on with the frozen parts",
+               {{"table", request.source.ToString()}, {"change", fit.message()}});
+  return {};
+}
+
 }  // namespace
 
 Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
@@ -55,7 +67,7 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
                       plan.job_id))
         .Explain(1005, "--job-id", "leave it out to have one drawn");
   }
-  PF_TRY(CheckSourceTable(ctx, source, request.source, {}));
+  PF_TRY(CheckSourceNow(ctx, source, request));
   PF_ASSIGN(plan.job.source_schema, ReadCreateTable(ctx, source, request.source));
   PF_ASSIGN(const JobSqlVerdict verdict,
             CheckJobSql(ctx, local,

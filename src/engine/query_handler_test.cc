@@ -122,6 +122,21 @@ TEST_F(QueryHandlerTest, HeadersSayIdFormatZoneAndCounters) {
             "{\"x\":1}\n");
 }
 
+// Clients read times of no zone of their own in this one.
+TEST_F(QueryHandlerTest, TheZoneIsTheEnginesOwn) {
+  ChildEngineOptions options = testing::EngineChildOptions(*dir_ / "zoned");
+  options.timezone = "Asia/Tokyo";
+  const auto engine = ChildEngine::Start(world_->context(), options);
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  HttpRequest request;
+  request.method = "GET";
+  // Without the key of this engine: the reply is a refusal, and has the header all the same.
+  request.url = (*engine)->url() + "/?query=SELECT%201";
+  const auto reply = client_->Send(world_->context(), request);
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->headers.at("x-clickhouse-timezone"), "Asia/Tokyo");
+}
+
 TEST_F(QueryHandlerTest, RowsOfAnInsertComeFromAnyPlace) {
   Post("CREATE TABLE default.i (a UInt64, s String) ENGINE = MergeTree ORDER BY a");
   EXPECT_EQ(Send("POST", "/?query=INSERT+INTO+default.i+FORMAT+CSV", "1,\"x\"\n").status, 200);

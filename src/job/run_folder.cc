@@ -17,17 +17,12 @@ std::filesystem::path LockPath(const std::filesystem::path& run) {
 }
 
 Result<std::vector<std::filesystem::path>> RunFolders(const std::filesystem::path& work_dir) {
+  PF_ASSIGN(const std::vector<std::string> names, ListNames(work_dir));
   std::vector<std::filesystem::path> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(work_dir, error), end; !error && it != end;
-       it.increment(error)) {
+  for (const std::string& name : names) {
     std::error_code ignored;  // an entry that vanished meanwhile is not a folder any more
-    const std::string name = it->path().filename().string();
-    if (name.starts_with(kRunPrefix) && it->is_directory(ignored)) found.push_back(it->path());
-  }
-  if (error) {
-    return Status(Code::kInternal,
-                  fmt::format("list work folder: {}: {}", error.message(), work_dir.string()));
+    if (name.starts_with(kRunPrefix) && std::filesystem::is_directory(work_dir / name, ignored))
+      found.push_back(work_dir / name);
   }
   return found;
 }

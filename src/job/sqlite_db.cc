@@ -275,7 +275,11 @@ SqliteDb::~SqliteDb() = default;
 
 Result<std::unique_ptr<SqliteDb>> SqliteDb::Open(const Context& ctx, SqliteOptions options) {
   std::error_code error;
-  const bool is_there = std::filesystem::exists(options.path, error);
+  const auto found = std::filesystem::status(options.path, error).type();
+  if (found == std::filesystem::file_type::none)
+    return Status(Code::kInvalidArgument, fmt::format("look at state store {}: {}",
+                                                      options.path.string(), error.message()));
+  const bool is_there = found != std::filesystem::file_type::not_found;
   if (!is_there && options.if_absent == SqliteOptions::IfAbsent::kRefuse) {
     return Status(Code::kNotFound, fmt::format("state store is absent: {}", options.path.string()));
   }
