@@ -223,6 +223,9 @@ Status Run(const CommandInput& input) {
   const std::string freeze = clickhouse::FreezeNameOfJob(job_id);
   PF_ASSIGN(clickhouse::UploadFreezeRequest request, UploadRequestFrom(input, {freeze}));
   request.job_id = job_id;
+  WorkerRun run;
+  PF_ASSIGN(run.use, ChooseMachineUse(input));
+  PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them is told before the upload
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kCreate));
   BucketStores stores(input);
@@ -242,8 +245,6 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
 
-  WorkerRun run;
-  PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name = ProcessName(input);
   run.options.lease_ms = input.options.DurationMs("lease-ttl");
   run.options.poll_ms = 500;

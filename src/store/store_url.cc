@@ -132,6 +132,7 @@ Status CheckBucketOf(std::string_view endpoint, std::string_view bucket) {
 
 Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
                                                      const StoreSettings& settings) {
+  PF_TRY(CheckEndpoint(settings.endpoint));
   if (settings.endpoint.starts_with(kFileScheme)) return OpenFolder(settings);
   PF_TRY(CheckBucket(settings.bucket));
   if (settings.concurrency < 1 || settings.concurrency > kConcurrencyMax) {
