@@ -198,20 +198,20 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
 }
 
 // Failed parts keep the rest from being published, but for --partial.
-Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers,
-                        const RunSummary& worked) {
+Status CheckFailedParts(const CommandInput& input, SqlJobStore& state, const JobView& view,
+                        const JobNumbers& numbers, const RunSummary& worked) {
   const int64_t failed = CountIn(view, TaskState::kFailed);
   if (input.options.Bool("partial")) return {};
   if (Status paused = CheckNotPaused(view); !paused.ok())
     return worked.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
   if (failed == 0) return {};
-  const bool is_all = numbers.rewritten == 0;
-  return Status(Code::kInternal,
-                fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
-      .Explain(is_all ? 2144 : 2149, view.job.id,
-               fmt::format("partforge job-status --job-id={0}   shows why; then  partforge "
-                           "retry-failed --job-id={0} --all  and this command with --job-id={0}",
-                           view.job.id));
+  const Status why =
+      numbers.rewritten == 0 ? FirstFailure(input.ctx, state, view.job.id) : Status();
+  return FailedParts(failed, why, view.job.id,
+                     fmt::format("nothing is published; partforge job-status --job-id={0}   shows "
+                                 "why; then  partforge retry-failed --job-id={0} --all  and this "
+                                 "command with --job-id={0}",
+                                 view.job.id));
 }
 
 Status Run(const CommandInput& input) {
@@ -224,6 +224,9 @@ Status Run(const CommandInput& input) {
   const std::string freeze = clickhouse::FreezeNameOfJob(job_id);
   PF_ASSIGN(clickhouse::UploadFreezeRequest request, UploadRequestFrom(input, {freeze}));
   request.job_id = job_id;
+  WorkerRun run;
+  PF_ASSIGN(run.use, ChooseMachineUse(input));
+  PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them is told before the upload
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kCreate));
   BucketStores stores(input);
@@ -243,8 +246,6 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
 
-  WorkerRun run;
-  PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name = ProcessName(input);
   run.options.lease_ms = lease_ms;
   run.options.poll_ms = 500;
@@ -260,7 +261,7 @@ Status Run(const CommandInput& input) {
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
+  PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
   if (!flow.is_conserved) return NotConserved(flow, job_id);

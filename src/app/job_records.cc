@@ -8,11 +8,13 @@
 #include "clickhouse/ddl.h"
 #include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/failure.h"
 
 namespace partforge::app {
 namespace {
 
 constexpr int64_t kPageEvents = 1000;
+constexpr int kSomeFailed = 2149;
 
 double Percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -84,6 +86,23 @@ Status CheckNotPaused(const JobView& view) {
           fmt::format("partforge job-status --job-id={0}   shows the error; correct the SQL in "
                       "a new job, or resume: partforge retry-failed --job-id={0} --all",
                       view.job.id));
+}
+
+Status FailedParts(int64_t count, const Status& recorded, std::string where,
+                   std::string what_to_do) {
+  const int number = recorded.ok() ? 0 : recorded.explanation().pf_number;
+  std::string message = fmt::format("{} part{} failed", count, count == 1 ? "" : "s");
+  if (!recorded.ok()) message += ", one of them: " + recorded.message();
+  return Status(Code::kInternal, std::move(message))
+      .Explain(number == 0 ? kSomeFailed : number, std::move(where), std::move(what_to_do));
+}
+
+Status FirstFailure(const Context& ctx, StateReader& state, const JobId& job) {
+  PF_ASSIGN(const TaskPage page, state.Page(ctx, job, TaskState::kFailed, "", 1));
+  if (page.tasks.empty()) return {};
+  const Task& task = page.tasks.front();
+  PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
+  return RecordedStatus(part.error, task.failure_class);
 }
 
 JobNumbers NumbersOf(const JobView& view) {

@@ -39,6 +39,13 @@ Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& vi
 // kCorruption (PF2137): what to answer when a flow is not conserved; nothing may be published then.
 Status NotConserved(const RowFlow& flow, const JobId& job);
 
+// Why parts failed, for the command that tells so: kInternal with the record of one and with its PF
+// number; PF2149 where the record has none.
+Status FailedParts(int64_t count, const Status& recorded, std::string where,
+                   std::string what_to_do);
+// The record of the job's first failed part, or why it cannot be read; OK when none has failed.
+Status FirstFailure(const Context& ctx, StateReader& state, const JobId& job);
+
 int64_t CountIn(const JobView& view, TaskState state);
 // [{"status":"READY","count":2},…] in the order of the states, without zeros.
 JsonDoc StatusCounts(const JobView& view);

@@ -85,5 +85,19 @@ TEST(StatusCounts, AreInTheOrderOfTheStatesWithoutZeros) {
   EXPECT_EQ(counts[1]["count"], 1);
 }
 
+TEST(FailedParts, AreToldByTheRecordOfOneAndItsNumber) {
+  const auto number = [](int recorded) {
+    const Status why = Status(Code::kInternal, "the cause").Explain(recorded, "", "");
+    const Status told = FailedParts(2, why, "job-1", "look");
+    EXPECT_EQ(told.code(), Code::kInternal);
+    EXPECT_EQ(told.message(), "2 parts failed, one of them: the cause");
+    return told.explanation().pf_number;
+  };
+  EXPECT_EQ(number(2144), 2144);  // only what was the SQL's fault is called so
+  EXPECT_EQ(number(7014), 7014);
+  EXPECT_EQ(number(0), 2149);
+  EXPECT_EQ(FailedParts(1, Status(), "job-1", "look").message(), "1 part failed");
+}
+
 }  // namespace
 }  // namespace partforge::app

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/files.h"
 #include "base/parallel_for.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/tuning.h"
+#include "engine/sql_text.h"
 
 namespace partforge::app {
 namespace {
@@ -27,6 +30,34 @@ Status StartFirstEngine(const CommandInput& input, JobStore& state,
   }
   PF_TRY(engines.Get(input.ctx, 0, wish));
   return {};
+}
+
+// A codec that the engine does not know would fail every part of every job.
+Status CheckCodec(const CommandInput& input, clickhouse::SlotEngines& engines, const Worker& worker,
+                  const std::string& codec) {
+  constexpr std::string_view kTable = "default.partforge_codec";
+  constexpr int64_t kAnswerMs = 30'000;
+  PF_ASSIGN(const std::filesystem::path path, worker.run_folder()->MakeSlot(0));
+  PF_ASSIGN(Engine* const engine, engines.Get(input.ctx, 0, clickhouse::EngineWish(path)));
+  const QueryOptions quick{.idle_timeout_ms = kAnswerMs};
+  const std::array<std::string, 2> tries = {
+      fmt::format("CREATE TABLE {} (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS "
+                  "default_compression_codec = {}",
+                  kTable, QuoteString(codec)),
+      fmt::format("INSERT INTO {} VALUES (1)", kTable)};
+  Status tried;
+  for (const std::string& sql : tries) {
+    if (tried.ok()) tried = engine->Query(input.ctx, sql, quick).status();
+  }
+  Ignore(
+      input.ctx,
+      engine->Query(input.ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", kTable), quick).status(),
+      "it is dropped before the first part");
+  if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
+    return tried;
+  return Status(Code::kInvalidArgument,
+                fmt::format("the engine does not take the codec {}: {}", codec, tried.message()))
+      .Explain(1005, "--default-compression-codec", "--default-compression-codec='ZSTD(5)'");
 }
 
 }  // namespace
@@ -89,6 +120,16 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
     if (!started.ok()) {
       Ignore(input.ctx, worker->Close(input.ctx), "the next worker on this machine sweeps it");
       return started;
+    }
+  }
+  if (input.options.IsSet("default-compression-codec")) {
+    const Status checked = CheckCodec(input, *engines, *worker, settings.compression_codec);
+    if (!checked.ok()) {
+      Context unstopped = input.ctx;
+      unstopped.stop = {};
+      engines->Stop(unstopped, 0);
+      Ignore(unstopped, worker->Close(unstopped), "the next worker on this machine sweeps it");
+      return checked;
     }
   }
   Result<RunSummary> summary = worker->Run(input.ctx);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "clickhouse/frozen_parts.h"
+#include "clickhouse/table_freeze.h"
 #include "clickhouse/testdata.h"
 #include "testing/fake_engine.h"
 #include "testing/test_world.h"
@@ -250,6 +251,21 @@ TEST_F(ReadLocation, AnAbsentTableIsNotFound) {
   engine.Answer("SELECT toString(uuid)", "");
   EXPECT_EQ(ReadTableLocation(world_.context(), engine, {"a", "b"}).status().code(),
             Code::kNotFound);
+}
+
+TEST(CheckFreezeName, RefusesWhatNoUploadCouldRead) {
+  for (const char* good : {"autumn_01", "a-b.c", "f 1", "ü"}) {
+    EXPECT_TRUE(CheckFreezeName(good).ok()) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("../x"), std::string("x\\y"), std::string("a\nb"),
+        std::string("\x01"), std::string("."), std::string(".."), std::string("increment.txt"),
+        std::string(300, 'a'), std::string(90, '-')}) {
+    const Status status = CheckFreezeName(bad);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(status.explanation().pf_number, 1005) << bad;
+    EXPECT_EQ(status.explanation().where, "--freeze") << bad;
+  }
 }
 
 }  // namespace

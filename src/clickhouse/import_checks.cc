@@ -121,7 +121,7 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
 }
 
 Status CheckReady(const JobView& view, const ImportRequest& request) {
-  if (view.state != "SEALED" && !request.is_partial_allowed) {
+  if (view.state != "SEALED") {
     return Status(Code::kRefused, "its upload was never completed")
         .Explain(2132, request.job_id,
                  fmt::format("partforge upload-freeze … --job-id={}   resumes it", request.job_id));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -134,13 +135,35 @@ Status NoRoom(const Status& reason, const ImportTarget& target) {
                "when the server or this machine has more memory, run the same command again");
 }
 
+constexpr int kInDoubt = 2138, kBoundElsewhere = 2134;
+
+// Of a commit that is bound to a table of another uuid: whether that table can still be named.
+Status BoundElsewhere(const Context& ctx, Engine& engine, const std::string& bound_target,
+                      const TableName& named) {
+  const std::string uuid = bound_target.substr(bound_target.rfind('/') + 1);
+  PF_ASSIGN(const QueryOutcome outcome,
+            engine.Query(ctx,
+                         fmt::format("SELECT database, name FROM system.tables WHERE "
+                                     "toString(uuid) = {}",
+                                     QuoteString(uuid)),
+                         {}));
+  const auto rows = SplitTsv(outcome.text);
+  return Status(Code::kUnknownOutcome,
+                fmt::format("it is being published into another table: {}", bound_target))
+      .Explain(kBoundElsewhere, named.ToString(),
+               rows.empty() ? std::string("that table is gone: start a new job into an empty table "
+                                          "(upload-freeze with another --job-id)")
+                            : fmt::format("name that table: --database={} --table={}",
+                                          rows[0].at(0), rows[0].at(1)));
+}
+
 // What became of a carried commit, for the summary; a failure that stops the whole command is
 // returned.
 using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
 
 // Carries one commit that an earlier run left. What was bound to another table is left to an import
 // that names that table; what was only decided for one is taken back.
-Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
+Status Recover(const Context& ctx, JobStore& state, Engine& engine, Publisher& publisher,
                const ImportRequest& request, const ImportTarget& target, const Commit& commit,
                const SettleCarried& settle) {
   PF_ASSIGN(const Commit known, state.GetCommit(ctx, commit.id));
@@ -153,9 +176,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
       return abandoned.ok() ? abandoned : settle(part, abandoned);
     }
     if (is_over) return {};  // only its litter is there, in the other table's folder
-    return settle(
-        part, Status(Code::kUnknownOutcome,
-                     fmt::format("it is being published into another table: {}", known.target)));
+    return settle(part, BoundElsewhere(ctx, engine, known.target, request.table));
   }
   // The fence of an importer that was killed runs out within its lease; a live one renews it.
   const int64_t started_ms = MonotonicMs();
@@ -169,6 +190,17 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
   // Its outcome was told, and counted, by the run that brought it about.
   if (carried.ok() && is_over) return {};
   return settle(part, carried);
+}
+
+// What settles a doubt: to look, to run again what may have changed since, or another table.
+std::string RemedyOfDoubt(const ImportSummary& summary) {
+  const FailedImport& first = summary.in_doubt.front();
+  if (first.pf_number == kBoundElsewhere) return first.what_to_do;
+  return fmt::format(
+      "partforge job-status --job-id={} --details   then run the same command again\n"
+      "what stays in doubt is settled by a new job into an empty table (upload-freeze with another "
+      "--job-id)",
+      summary.job_id);
 }
 
 // What helps the failed artifacts: those whose parts are FAILED are made again, for the others
@@ -227,10 +259,7 @@ Status StatusOf(const ImportSummary& summary) {
                Code::kUnknownOutcome,
                fmt::format("{} artifacts are in doubt, the first: {}: {}", summary.in_doubt.size(),
                            summary.in_doubt.front().part_id, summary.in_doubt.front().message))
-        .Explain(2138, summary.table,
-                 fmt::format(
-                     "partforge job-status --job-id={} --details   then run the same command again",
-                     summary.job_id));
+        .Explain(kInDoubt, summary.table, RemedyOfDoubt(summary));
   }
   if (summary.rows_in_table != summary.rows_published) {
     return Status(Code::kCorruption, fmt::format("the table has {} rows, the job has published {}",
@@ -351,10 +380,15 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       for (const Commit& commit : now.live_commits) {
         if (commit.kind != kRewriteKind || !carried_ids.insert(commit.id).second) continue;
         is_new = true;
-        PF_TRY(Recover(ctx, state, recoverer, request, target, commit, settle));
+        PF_TRY(Recover(ctx, state, engine, recoverer, request, target, commit, settle));
       }
       if (!is_new) break;
     }
+    // Rows of one job in two tables would be complete in neither.
+    const bool is_bound_elsewhere =
+        std::any_of(summary.in_doubt.begin(), summary.in_doubt.end(),
+                    [](const FailedImport& one) { return one.pf_number == kBoundElsewhere; });
+    if (is_bound_elsewhere) return {};
     if (request.requires_empty && !carried_ids.empty())
       PF_TRY(CheckEmpty(ctx, state, engine, target, request));
     PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, job, request));

@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/failure_class.h"
+#include "engine/clickhouse_codes.h"
 #include "engine/sql_check.h"
 
 namespace partforge::clickhouse {
@@ -34,6 +36,31 @@ Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_vi
   if (external.empty()) return {};
   return Status(Code::kRefused, fmt::format("{} calls {}", what, external.front()))
       .Explain(2115, std::string(what), "take it out, or give --allow-external-reads");
+}
+
+// The statement itself, while the source has no rows: what the engine refuses now (a column too
+// many, a type that does not convert) it would refuse for every part, after the upload. What reads
+// elsewhere is not asked.
+Status TryOnEmptyTables(const Context& ctx, Engine& local, const JobSqlRequest& request,
+                        const SqlVerdict& sql, const std::string& database) {
+  constexpr int64_t kAnswerMs = 60'000;
+  const bool reads_elsewhere =
+      request.allows_external_reads ||
+      std::any_of(sql.findings.begin(), sql.findings.end(), [](const SqlFinding& finding) {
+        return finding.kind == "other_table" || finding.kind == "table_function";
+      });
+  if (reads_elsewhere) return {};
+  QueryOptions options;
+  options.database = database;
+  options.idle_timeout_ms = kAnswerMs;
+  const Status tried = local.Query(ctx, request.insert_select, options).status();
+  if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
+    return tried;
+  // Of the values: there are none yet.
+  if (FailureClassOf(tried) != FailureClass::kSql) return {};
+  return Status(Code::kRefused, tried.message())
+      .Explain(kUnfitInsert, "insert.sql",
+               "correct the SELECT until it fits the destination's columns");
 }
 
 }  // namespace
@@ -116,6 +143,7 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
         verdict.chunk_refusal = Describe(finding);
       }
     }
+    PF_TRY(TryOnEmptyTables(ctx, local, request, sql, verdict.source.database));
     for (const std::string& warning : sql.Warnings()) verdict.warnings.push_back(warning);
     PF_ASSIGN(verdict.fingerprint, ComputeFingerprint(ctx, local, request.destination_schema));
     return {};

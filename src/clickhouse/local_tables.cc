@@ -115,6 +115,15 @@ Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sq
   return ToInt(text);
 }
 
+std::vector<PartColumn> StoredColumns(const CreateTable& table) {
+  std::vector<PartColumn> columns;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
+    columns.push_back(PartColumn{column.name, column.type});
+  }
+  return columns;
+}
+
 std::vector<std::string> InsertableColumns(const CreateTable& table) {
   std::vector<std::string> names;
   for (const ColumnDefinition& column : table.columns) {

@@ -9,6 +9,7 @@
 
 #include "base/context.h"
 #include "clickhouse/ddl.h"
+#include "clickhouse/part_files.h"
 #include "engine/engine.h"
 
 namespace partforge::clickhouse {
@@ -109,6 +110,9 @@ class LocalTables {
   bool has_completed_ = false;
   std::filesystem::path source_path_;  // where the engine keeps the source; empty = not asked yet
 };
+
+// Columns that a part of the table may hold, with their types, in order.
+std::vector<PartColumn> StoredColumns(const CreateTable& table);
 
 // Columns that an INSERT without a column list writes, in order.
 std::vector<std::string> InsertableColumns(const CreateTable& table);

@@ -34,15 +34,6 @@ double Seconds(int64_t duration_ms) {
   return static_cast<double>(duration_ms) / 1000.0;
 }
 
-std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
-  std::vector<PartColumn> columns;
-  for (const ColumnDefinition& column : table.columns) {
-    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
-    columns.push_back(PartColumn{column.name, column.type});
-  }
-  return columns;
-}
-
 // The frozen copies of `parts`, found below the freeze's folder: shadow/<name>/store/<xxx>/<uuid>/
 // holds them beside each other. kInternal when one is missing, kCorruption when a part with rows
 // was frozen that is not one of them.
@@ -244,7 +235,7 @@ Status RewriteAttempt::PrepareTables(const Context& ctx) {
 
 Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
-            CheckPartColumns(source_.part, DeclaredColumns(source_ddl().table),
+            CheckPartColumns(source_.part, StoredColumns(source_ddl().table),
                              source_ddl().table.name.ToString()));
   // A default that the local table had to lose would read as another value here.
   for (const std::string& column : source_ddl().columns_without_default) {

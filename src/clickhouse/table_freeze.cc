@@ -230,6 +230,19 @@ Status FreezeThenName(const Context& ctx, Engine& engine, const TableName& table
 
 }  // namespace
 
+Status CheckFreezeName(const std::string& name) {
+  constexpr size_t kFolderBytesMax = 255;
+  Status checked = CheckRelativePath(name);
+  if (checked.ok() && name == "increment.txt")
+    checked = Status(Code::kInvalidArgument, "the server keeps a file of that name");
+  if (checked.ok() && EscapeForFileName(name).size() > kFolderBytesMax)
+    checked = Status(Code::kInvalidArgument, "as a folder it would have more than 255 bytes");
+  if (checked.ok()) return {};
+  return std::move(checked)
+      .As(Code::kInvalidArgument)
+      .Explain(1005, "--freeze", "--freeze=NAME of letters, digits, - and _");
+}
+
 Result<FreezeEnd> FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
                               const std::string& name) {
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, engine, table));

@@ -279,6 +279,17 @@ TEST_F(Transfer, AMissingSourceObjectIsNamed) {
   EXPECT_EQ(FetchManifest(world_.context(), *store_, "p/none").status().code(), Code::kNotFound);
 }
 
+TEST_F(Transfer, AStoreThatHoldsNothingOfTheJobIsTheWorkersFault) {
+  ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
+  fs::remove(Object("p/jobs/job-1/source/part-1/manifest.json"));
+  EXPECT_EQ(Fetch("x").status().code(), Code::kNotFound) << "other objects of the job are there";
+  fs::remove_all(Object("p/jobs"));
+  const Status fetched = Fetch("y").status();
+  EXPECT_EQ(fetched.code(), Code::kRefused) << fetched.ToString();  // class env: handed back
+  EXPECT_EQ(fetched.explanation().pf_number, 2126);
+  EXPECT_NE(fetched.explanation().what_to_do.find("--s3-endpoint"), std::string::npos);
+}
+
 TEST_F(Transfer, AnotherRowsManifestIsNotUsed) {
   ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
   const auto fetched =

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/parallel_for.h"
 #include "clickhouse/artifact.h"
+#include "clickhouse/frozen_columns.h"
 #include "clickhouse/job_sql.h"
 #include "clickhouse/manifest.h"
 #include "clickhouse/part_files.h"
@@ -112,6 +113,8 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, source, request.source));
   PF_ASSIGN(FreezeScan scan,
             ScanFreeze(ctx, location, request.source, request.freezes, request.covered));
+  PF_TRY(
+      CheckFrozenColumns(ctx, source, local, request.source, plan.job.source_schema, scan.parts));
   PF_ASSIGN(const JobKeys keys, JobKeys::Make(request.prefix, plan.job_id));
   plan.skipped = std::move(scan.skipped);
   for (FrozenPart& frozen : scan.parts) {

@@ -128,6 +128,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
   claimer_.Learn(lease, ended);
   environment_.Note(ctx.clock.NowMs(), ended);
   if (end == AttemptEnd::kFailed) {
+    NoteFailure(ended);
     Ignore(ctx, PauseAfterEqualFailures(ctx, store_, lease.tasks.front().job),
            "the next failure looks again");
   }
@@ -353,6 +354,13 @@ void Worker::Count(AttemptEnd end) {
       ++summary_.lost;
       break;
   }
+}
+
+void Worker::NoteFailure(const Settlement& ended) {
+  if (ended.edits.empty()) return;
+  const TaskEdit& edit = ended.edits.front();
+  const std::lock_guard lock(mutex_);
+  summary_.last_failure = RecordedStatus(edit.error, edit.failure_class);
 }
 
 RunSummary Worker::summary() const {

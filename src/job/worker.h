@@ -61,6 +61,7 @@ struct WorkerOptions {
 struct RunSummary {
   int64_t done = 0, failed = 0, released = 0, lost = 0;
   int64_t commits_carried = 0;
+  Status last_failure;  // of a part that failed for good; OK when none did
 };
 
 // Claims tasks, runs their executors, publishes, and does the maintenance anybody may do. A task
@@ -111,6 +112,7 @@ class Worker {
   int64_t leases_max() const { return options_.parallel + options_.ahead; }
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
   void Count(AttemptEnd end);
+  void NoteFailure(const Settlement& ended);
   Status publish_failure() const;
 
   JobStore& store_;

@@ -358,7 +358,7 @@ def test_sql_that_fails_on_the_data(folder, server, place):
     job.freeze()
     job.upload()
     _, _, err = rig.run("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, expect=1)
-    check("error[PF2144]" in err, err)
+    check("error[PF2145]" in err and "the fiftieth" in err, err)
     job.work(expect=None)
     failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
     check(len(failed) == 4 and all("PF2145" in p["error"] and "the fiftieth" in p["error"] and p["failure_class"] == "data" for p in failed),
