@@ -137,13 +137,15 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
       return is_shared && status.code() == Code::kAlreadyExists;
     };
     if (!intended.ok() && !may_stand(intended.status())) return intended.status();
-    auto inode = target_.MakeDirectory(StagedName(piece.token), part);
-    if (!inode.ok() && may_stand(inode.status())) {
+    const auto inode = target_.MakeDirectory(StagedName(piece.token), part);
+    if (inode.ok()) {
+      piece.ino = static_cast<uint64_t>(*inode);
+    } else if (may_stand(inode.status())) {
       PF_ASSIGN(const auto found, target_.FindDetached(StagedName(piece.token)));
-      inode = found.value_or(0);
+      piece.ino = static_cast<uint64_t>(found.value_or(0));
+    } else {
+      return inode.status();
     }
-    PF_ASSIGN(const int64_t made, std::move(inode));
-    piece.ino = static_cast<uint64_t>(made);
     PF_FAULT(ctx, "sim.staged_directory");
   }
   staged.staged = DumpPlan({});
