@@ -63,7 +63,7 @@ class Concatenation {
       return opened;
     };
     RollingSink sink(store_, factory, {.size_bytes = INT64_MAX});
-    const Status status = Write(ctx, schema, sink);
+    Status status = Write(ctx, schema, sink);
     if (!status.ok()) {
       Ignore(ctx, sink.Abort(ctx), "the failure before it is what is reported");
       if (is_closed_) {
