@@ -108,7 +108,7 @@ Result<std::shared_ptr<arrow::Array>> ForOrc(const std::shared_ptr<arrow::Array>
       PF_ASSIGN(const auto values,
                 ForOrc(arrow::MakeArray(data->child_data[0]), type->field(0)->type()));
       data->child_data[0] = values->data();
-      return arrow::MakeArray(std::move(data));
+      return arrow::MakeArray(data);
     }
     case arrow::Type::MAP: {
       auto entries = data->child_data[0]->Copy();
@@ -119,13 +119,13 @@ Result<std::shared_ptr<arrow::Array>> ForOrc(const std::shared_ptr<arrow::Array>
         entries->child_data[i] = child->data();
       }
       data->child_data[0] = std::move(entries);
-      return arrow::MakeArray(std::move(data));
+      return arrow::MakeArray(data);
     }
     case arrow::Type::TIMESTAMP:
       PF_TRY(CheckTimes(static_cast<const arrow::TimestampArray&>(*array)));
       return arrow::MakeArray(std::move(data));
     default:
-      return arrow::MakeArray(std::move(data));
+      return arrow::MakeArray(data);
   }
 }
 
@@ -247,7 +247,7 @@ class OrcSink final : public BatchSink {
 Result<std::unique_ptr<BatchSink>> OpenOrcSink(const Context& ctx, std::unique_ptr<ByteSink> bytes,
                                                std::string file_name,
                                                const std::shared_ptr<arrow::Schema>& schema,
-                                               OrcSinkOptions options) {
+                                               const OrcSinkOptions& options) {
   auto sink = std::make_unique<OrcSink>(std::move(bytes), std::move(file_name), schema);
   PF_TRY(sink->Start(ctx, options));
   return std::unique_ptr<BatchSink>(std::move(sink));

@@ -30,6 +30,6 @@ struct OrcSinkOptions {
 Result<std::unique_ptr<BatchSink>> OpenOrcSink(const Context& ctx, std::unique_ptr<ByteSink> bytes,
                                                std::string file_name,
                                                const std::shared_ptr<arrow::Schema>& schema,
-                                               OrcSinkOptions options);
+                                               const OrcSinkOptions& options);
 
 }  // namespace partforge::data
