@@ -6,6 +6,7 @@
 #include "app/option_groups.h"
 #include "app/wire.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 
 namespace partforge::app {
 namespace {
@@ -19,14 +20,20 @@ Status Run(const CommandInput& input) {
       input.ctx, *server, table,
       {.applies_patches = input.options.Bool("apply-patches"),
        .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
-  if (!input.options.Bool("dry-run"))
-    PF_TRY(clickhouse::FreezeTable(input.ctx, *server, table, name));
-  input.out.Line(fmt::format("{} {} as {}",
-                             input.options.Bool("dry-run") ? "would freeze" : "frozen",
-                             table.ToString(), name));
+  const bool is_dry = input.options.Bool("dry-run");
+  bool was_there = false;
+  if (!is_dry) {
+    PF_ASSIGN(const clickhouse::FreezeEnd end,
+              clickhouse::FreezeTable(input.ctx, *server, table, name));
+    was_there = end == clickhouse::FreezeEnd::kWasThere;
+  }
+  input.out.Line(fmt::format(
+      "{} {} as {}{}", is_dry ? "would freeze" : "frozen", table.ToString(), name,
+      was_there ? "   (it was there already, with the parts that the table has now)" : ""));
   input.out.Document("freeze", JsonDoc{{"table", table.ToString()},
                                        {"freeze", name},
-                                       {"dry_run", input.options.Bool("dry-run")}});
+                                       {"dry_run", is_dry},
+                                       {"was_there", was_there}});
   return {};
 }
 

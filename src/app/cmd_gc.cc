@@ -7,6 +7,7 @@
 #include "app/option_groups.h"
 #include "app/wire.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
 #include "clickhouse/leftovers.h"
 #include "clickhouse/rewrite_job.h"
 #include "job/run_folder.h"
@@ -25,13 +26,14 @@ Status Run(const CommandInput& input) {
   } else {
     PF_ASSIGN(jobs, state->ListJobs(input.ctx));
   }
-  const int64_t before_ms = input.ctx.clock.NowMs() - input.options.DurationMs("older-than");
+  const int64_t age_ms_min = input.options.DurationMs("older-than");
+  const int64_t before_ms = input.ctx.clock.NowMs() - age_ms_min;
   Table table{{{.title = "KEY", .is_right_aligned = false, .may_be_cut = true},
                {.title = "SIZE", .is_right_aligned = true},
                {.title = "CHANGED"}},
               {}};
   JsonDoc list = JsonDoc::array();
-  int64_t bytes = 0, count = 0;
+  int64_t bytes = 0, count = 0, unfinished = 0;
   for (const JobView& view : jobs) {
     if (view.job.kind != clickhouse::kRewriteKind) continue;
     PF_ASSIGN(const clickhouse::RewriteJobSpec job,
@@ -49,8 +51,18 @@ Status Run(const CommandInput& input) {
       bytes += leftover.size_bytes;
       ++count;
     }
-    if (deletes)
-      PF_TRY(clickhouse::DeleteLeftovers(input.ctx, *store, job.bucket, view.job.id, leftovers));
+    if (!deletes) continue;
+    PF_TRY(clickhouse::DeleteLeftovers(input.ctx, *store, job.bucket, view.job.id, leftovers));
+    // Writes that their process never ended are no objects: only the store knows of them.
+    PF_ASSIGN(const clickhouse::JobKeys keys, clickhouse::JobKeys::Make(job.prefix, view.job.id));
+    const Result<int64_t> ended = store->SweepLeftovers(input.ctx, keys.root() + "/", age_ms_min);
+    if (ended.ok()) {
+      unfinished += *ended;
+    } else {
+      PF_TRY(input.ctx.CheckStop("gc"));
+      Ignore(input.ctx, ended.status(),
+             "unfinished writes stay; the bucket may have rules for them");
+    }
   }
   std::vector<std::filesystem::path> abandoned;
   std::error_code error;
@@ -71,9 +83,12 @@ Status Run(const CommandInput& input) {
   input.out.Document("gc", JsonDoc{{"deleted", deletes},
                                    {"objects", list},
                                    {"bytes", bytes},
+                                   {"unfinished_writes", unfinished},
                                    {"scratch_folders", folders},
                                    {"folders", folder_list}});
-  if (count + folders == 0 && input.options.Bool("fail-if-empty"))
+  if (unfinished > 0)
+    input.out.Line(fmt::format("removed {} unfinished writes", FormatCount(unfinished)));
+  if (count + folders + unfinished == 0 && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "there is nothing to remove")
         .Explain(1016, "gc", "nothing to do");
   return {};

@@ -11,13 +11,10 @@ namespace partforge::app {
 namespace {
 
 Status Run(const CommandInput& input) {
+  PF_TRY(ConfirmImport(input));
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   BucketStores stores(input);
-  if (input.options.IsSet("work-dir")) {
-    input.ctx.log.Warn("--work-dir is not used: parts are built and checked in the table's folder",
-                       {{"work_dir", input.options.String("work-dir")}});
-  }
   const std::string job = input.options.String("job-id");
   return ImportAndShow(input, *state, *server, stores, job,
                        {input.options.String("database"), input.options.String("table")},
@@ -45,11 +42,7 @@ Command ImportFinishedCommand() {
             ImportOptions(),
             ServerOptions(),
             StateOptions(),
-            StoreOptions(),
-            {{.name = "work-dir",
-              .help = "accepted for older scripts, not used: parts are built and checked in the "
-                      "table's own folder",
-              .group = "Where"}}}),
+            StoreOptions()}),
        .related = {"worker", "job-status", "verify"}},
       Run};
 }

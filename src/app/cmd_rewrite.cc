@@ -12,9 +12,11 @@
 #include "app/worker_run.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 #include "engine/sql_text.h"
 
 namespace partforge::app {
@@ -41,27 +43,40 @@ Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
   return view->state == "SEALED" ? Reached::kUploaded : Reached::kJob;
 }
 
-Status Unfreeze(const Context& ctx, Engine& server, const clickhouse::TableName& table,
-                const std::string& name) {
-  PF_TRY(server.Query(ctx,
-                      fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                                  QuoteTable(table.database, table.table), QuoteString(name)),
-                      {}));
-  return {};
+// The job of an earlier run must be this very one: to go on with another, or to say that it is
+// done, would be untrue of the table that is named now.
+Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeRequest& request) {
+  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  PF_ASSIGN(const std::string prefix, clickhouse::NormalizePrefix(request.prefix));
+  const std::string source =
+      clickhouse::TableName{job.source_database, job.source_table}.ToString();
+  std::string differs;
+  if (source != request.source.ToString()) {
+    differs = fmt::format("its source table is {}", source);
+  } else if (job.destination_schema != request.destination_schema) {
+    differs = "it has another --destination-schema-file";
+  } else if (job.insert_select != request.insert_select) {
+    differs = "it has another --insert-select-file";
+  } else if (job.bucket != request.bucket || job.prefix != prefix) {
+    differs = fmt::format("its objects are in bucket {}, prefix {}", job.bucket, job.prefix);
+  }
+  if (differs.empty()) return {};
+  return Status(Code::kConflict, differs)
+      .Explain(6006, view.job.id, "use another --job-id, or the table, SQL and bucket of that job");
 }
 
-// A freeze is not atomic, so one that an earlier run of this command left without a job may be
-// half-made: it is undone and made again.
+// A freeze of the same name that an earlier run of this command left without a job is of another
+// moment: it is undone and made again.
 Status Freeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
               const std::string& name) {
-  const Status frozen = clickhouse::FreezeTable(input.ctx, server, table, name);
-  if (frozen.ok() || frozen.explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
-    return frozen;
-  PF_TRY(Unfreeze(input.ctx, server, table, name));
-  PF_TRY(server.Query(input.ctx,
-                      fmt::format("ALTER TABLE {} FREEZE WITH NAME {}",
-                                  QuoteTable(table.database, table.table), QuoteString(name)),
-                      {}));
+  const Result<clickhouse::FreezeEnd> frozen =
+      clickhouse::FreezeTable(input.ctx, server, table, name);
+  if (frozen.ok()) return {};
+  if (frozen.status().explanation().pf_number != 2127 || !input.options.IsSet("job-id"))
+    return frozen.status();
+  PF_TRY(clickhouse::UnfreezeTable(input.ctx, server, table, name));
+  PF_TRY(clickhouse::FreezeTable(input.ctx, server, table, name));
   input.ctx.log.Info("the freeze of an earlier run is made again", {{"name", name}});
   return {};
 }
@@ -127,7 +142,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     if (!frozen.ok() && frozen.explanation().pf_number != 2127) {
       Context unstopped = input.ctx;
       unstopped.stop = {};
-      Ignore(unstopped, Unfreeze(unstopped, server, request.source, freeze),
+      Ignore(unstopped, clickhouse::UnfreezeTable(unstopped, server, request.source, freeze),
              "a freeze costs disk space only");
     }
     PF_TRY(frozen);
@@ -155,7 +170,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   // Refused before the job's row was made: nothing will ever use the freeze.
   const Result<Reached> now = ReachedBefore(input, state, request.job_id);
   if (now.ok() && *now == Reached::kNothing) {
-    Ignore(input.ctx, Unfreeze(input.ctx, server, request.source, freeze),
+    Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze),
            "a freeze costs disk space only");
   }
   return copied;
@@ -186,9 +201,13 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
 }
 
 // Failed parts keep the rest from being published, but for --partial.
-Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers) {
+Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers,
+                        const RunSummary& worked) {
   const int64_t failed = CountIn(view, TaskState::kFailed);
-  if (failed == 0 || input.options.Bool("partial")) return {};
+  if (input.options.Bool("partial")) return {};
+  if (Status paused = CheckNotPaused(view); !paused.ok())
+    return worked.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
+  if (failed == 0) return {};
   const bool is_all = numbers.rewritten == 0;
   return Status(Code::kInternal,
                 fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
@@ -199,6 +218,7 @@ Status CheckFailedParts(const CommandInput& input, const JobView& view, const Jo
 }
 
 Status Run(const CommandInput& input) {
+  PF_TRY(ConfirmImport(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
@@ -215,6 +235,10 @@ Status Run(const CommandInput& input) {
                   job_id, job_id));
 
   PF_ASSIGN(const Reached reached, ReachedBefore(input, *state, job_id));
+  if (reached != Reached::kNothing) {
+    PF_ASSIGN(const JobView earlier, state->View(input.ctx, job_id));
+    PF_TRY(CheckSameRequest(earlier, request));
+  }
   if (reached != Reached::kUploaded)
     PF_TRY(Upload(input, *server, *state, *store, request, reached));
   PF_ASSIGN(const JobView uploaded_view, state->View(input.ctx, job_id));
@@ -238,7 +262,7 @@ Status Run(const CommandInput& input) {
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, worked_view, numbers));
+  PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
   if (!flow.is_conserved) {
@@ -250,7 +274,7 @@ Status Run(const CommandInput& input) {
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))
-    Ignore(input.ctx, Unfreeze(input.ctx, *server, request.source, freeze),
+    Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, *server, request.source, freeze),
            "a freeze costs disk space only");
   PF_ASSIGN(const JobView view, state->View(input.ctx, job_id));
   const JobNumbers done = NumbersOf(view);

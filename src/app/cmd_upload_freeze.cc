@@ -1,29 +1,85 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/commands.h"
+#include "app/job_records.h"
 #include "app/option_groups.h"
 #include "app/progress_line.h"
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/units.h"
-#include "engine/sql_text.h"
+#include "clickhouse/rewrite_job.h"
+#include "clickhouse/table_freeze.h"
 
 namespace partforge::app {
 namespace {
+
+constexpr int64_t kPageTasks = 1'000;
 
 // The job is sealed: its source is the copy, and the hard links only hold disk space.
 Status Unfreeze(const CommandInput& input, Engine& server,
                 const clickhouse::UploadFreezeRequest& request) {
   for (const std::string& freeze : request.freezes) {
-    PF_TRY(server.Query(
-        input.ctx,
-        fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}",
-                    QuoteTable(request.source.database, request.source.table), QuoteString(freeze)),
-        {}));
+    PF_TRY(clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze));
     PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
   }
+  return {};
+}
+
+// What an earlier run of this very command has done, when it uploaded everything and only did not
+// come to tell: the job is sealed, and `--unfreeze` has removed what it was made from.
+Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
+    const CommandInput& input, const clickhouse::UploadFreezeRequest& request) {
+  using Done = std::optional<clickhouse::UploadSummary>;
+  if (request.job_id.empty() || !input.options.Bool("unfreeze") || input.options.Bool("dry-run"))
+    return Done();
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
+  PF_ASSIGN(const JobView view, state->View(input.ctx, request.job_id));
+  if (view.job.kind != clickhouse::kRewriteKind || view.state != "SEALED") return Done();
+  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
+            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  const bool is_same = request.freezes.size() == 1 && job.freeze == request.freezes.front() &&
+                       job.source_database == request.source.database &&
+                       job.source_table == request.source.table &&
+                       job.destination_schema == request.destination_schema &&
+                       job.insert_select == request.insert_select && job.bucket == request.bucket;
+  if (!is_same) return Done();
+  clickhouse::UploadSummary summary;
+  summary.job_id = view.job.id;
+  for (const TaskState one : AllTaskStates()) {
+    std::optional<TaskId> after = "";
+    while (after) {
+      PF_ASSIGN(TaskPage page, state->Page(input.ctx, view.job.id, one, *after, kPageTasks));
+      for (const Task& task : page.tasks) {
+        PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
+        summary.rows += part.rows;
+        summary.size_bytes += part.size_bytes;
+        ++summary.parts;
+      }
+      after = std::move(page.next);
+    }
+  }
+  summary.skipped = summary.parts;
+  return Done(std::move(summary));
+}
+
+Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary) {
+  if (input.out.style().is_quiet) {
+    input.out.Raw(summary.job_id + "\n");
+    return {};
+  }
+  input.out.Line(
+      fmt::format("uploaded  {} parts · {} rows · {} ({} were there already)\njob       {}\nnext   "
+                  "   partforge worker --once, or on any machine: partforge worker",
+                  summary.parts, FormatCount(summary.rows), FormatBytes(summary.size_bytes),
+                  summary.skipped, summary.job_id));
+  input.out.Document("upload-freeze", JsonDoc{{"job_id", summary.job_id},
+                                              {"parts", summary.parts},
+                                              {"bytes", summary.size_bytes},
+                                              {"skipped", summary.skipped},
+                                              {"rows", summary.rows}});
   return {};
 }
 
@@ -32,8 +88,13 @@ Status Run(const CommandInput& input) {
             UploadRequestFrom(input, input.options.List("freeze")));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
-  PF_ASSIGN(const clickhouse::UploadPlan plan,
-            clickhouse::PlanUpload(input.ctx, *server, local->engine(), request));
+  Result<clickhouse::UploadPlan> planned =
+      clickhouse::PlanUpload(input.ctx, *server, local->engine(), request);
+  if (!planned.ok() && planned.status().explanation().pf_number == 2102) {
+    const auto done = DoneBefore(input, request);
+    if (done.ok() && done->has_value()) return Tell(input, **done);
+  }
+  PF_ASSIGN(const clickhouse::UploadPlan plan, std::move(planned));
   if (input.options.Bool("dry-run")) {
     ShowUploadPlan(input, "upload-freeze", plan);
     return {};
@@ -54,21 +115,7 @@ Status Run(const CommandInput& input) {
                 }));
   progress.Finish();
   if (input.options.Bool("unfreeze")) PF_TRY(Unfreeze(input, *server, request));
-  if (input.out.style().is_quiet) {
-    input.out.Raw(summary.job_id + "\n");
-    return {};
-  }
-  input.out.Line(
-      fmt::format("uploaded  {} parts · {} rows · {} ({} were there already)\njob       {}\nnext   "
-                  "   partforge worker --once, or on any machine: partforge worker",
-                  summary.parts, FormatCount(summary.rows), FormatBytes(summary.size_bytes),
-                  summary.skipped, summary.job_id));
-  input.out.Document("upload-freeze", JsonDoc{{"job_id", summary.job_id},
-                                              {"parts", summary.parts},
-                                              {"bytes", summary.size_bytes},
-                                              {"skipped", summary.skipped},
-                                              {"rows", summary.rows}});
-  return {};
+  return Tell(input, summary);
 }
 
 }  // namespace

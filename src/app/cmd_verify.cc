@@ -58,7 +58,7 @@ Status Run(const CommandInput& input) {
                {.title = "MESSAGE", .is_right_aligned = false, .may_be_cut = true}},
               {}};
   JsonDoc objects = JsonDoc::array();
-  int64_t rows = 0, bytes = 0, failed = 0, count = 0;
+  int64_t rows = 0, bytes = 0, failed = 0, warned = 0, count = 0;
   std::string first_failure;
   request.on_part = [&](const clickhouse::VerifiedPart& part) {
     JsonDoc one{{"part_id", part.part_id},
@@ -76,6 +76,7 @@ Status Run(const CommandInput& input) {
     rows += part.rows;
     bytes += part.bytes;
     ++count;
+    if (part.verdict == clickhouse::Verdict::kWarn) ++warned;
     if (part.verdict != clickhouse::Verdict::kFail) return;
     ++failed;
     if (first_failure.empty()) first_failure = part.part_id + ": " + part.message;
@@ -87,14 +88,15 @@ Status Run(const CommandInput& input) {
   }
   if (!verified.ok()) return verified.status();
   input.out.Text(RenderTable(table, input.out.style()));
-  input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} FAIL   {} rows, {}", count,
-                             input.options.String("level"), count - failed, failed,
-                             FormatCount(rows), FormatBytes(bytes)));
+  input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} warn, {} FAIL   {} rows, {}",
+                             count, input.options.String("level"), count - warned - failed, warned,
+                             failed, FormatCount(rows), FormatBytes(bytes)));
   if (!input.out.style().is_ndjson)
     input.out.Document("verify", JsonDoc{{"job_id", request.job_id},
                                          {"level", input.options.String("level")},
                                          {"objects", objects},
-                                         {"ok", count - failed},
+                                         {"ok", count - warned - failed},
+                                         {"warned", warned},
                                          {"failed", failed},
                                          {"rows", rows},
                                          {"bytes", bytes}});

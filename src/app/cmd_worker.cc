@@ -11,6 +11,20 @@
 namespace partforge::app {
 namespace {
 
+// A job that is paused ends the work without its parts: refused, or failed when it was this run
+// that met the failures.
+Status CheckPauses(const CommandInput& input, SqlJobStore& state, const std::vector<JobId>& jobs,
+                   const RunSummary& summary) {
+  if (input.ctx.IsStopping()) return {};
+  for (const JobId& job : jobs) {
+    PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+    Status paused = CheckNotPaused(view);
+    if (paused.ok()) continue;
+    return summary.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
+  }
+  return {};
+}
+
 // After --drain: what failed, as partly done, or as failed when nothing is rewritten.
 Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::vector<JobId>& jobs) {
   int64_t failed = 0, rewritten = 0;
@@ -96,14 +110,16 @@ Status Run(const CommandInput& input) {
                                        {"failed", summary.failed},
                                        {"released", summary.released},
                                        {"lost", summary.lost}});
+  const bool is_idle = summary.done + summary.failed + summary.released == 0;
+  if (run.options.until == RunUntil::kJobsDone || (run.options.until == RunUntil::kOnce && is_idle))
+    PF_TRY(CheckPauses(input, *state, run.options.only, summary));
   if (run.options.until == RunUntil::kJobsDone)
     PF_TRY(CheckDrained(input, *state, run.options.only));
   if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
     return Status(Code::kInternal, fmt::format("{} parts failed", summary.failed))
         .Explain(2144, "worker --once", "partforge job-status --job-id=JOB   shows why");
   }
-  if (summary.done + summary.failed + summary.released == 0 &&
-      input.options.Bool("fail-if-empty")) {
+  if (is_idle && input.options.Bool("fail-if-empty")) {
     return Status(Code::kNotFound, "no part was waiting")
         .Explain(1016, "worker", "partforge list-jobs");
   }

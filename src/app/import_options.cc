@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/confirm.h"
 #include "app/progress_line.h"
 #include "base/units.h"
 
@@ -61,6 +62,13 @@ std::vector<OptionSpec> ImportOptions() {
        .help = "pause while a partition has more active parts; 0 = never",
        .group = "Limits"},
   };
+}
+
+Status ConfirmImport(const CommandInput& input) {
+  if (!input.options.Bool("skip-schema-check")) return {};
+  return Confirm(input,
+                 "Attach the parts although nobody compares their schema with the table's (another "
+                 "sorting key or type makes later answers wrong, without a word)");
 }
 
 Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,

@@ -11,6 +11,8 @@
 
 namespace partforge::app {
 
+// Asks before --skip-schema-check; to be called before anything else is done.
+Status ConfirmImport(const CommandInput& input);
 // The options that import-finished and rewrite share, and the import itself with its summary.
 std::vector<OptionSpec> ImportOptions();
 Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,

@@ -67,6 +67,19 @@ int64_t CountIn(const JobView& view, TaskState state) {
   return 0;
 }
 
+Status CheckNotPaused(const JobView& view) {
+  const int64_t waiting =
+      CountIn(view, TaskState::kReady) + CountIn(view, TaskState::kCompactReady);
+  if (!view.is_paused || waiting == 0) return {};
+  return Status(Code::kRefused, fmt::format("{} parts wait, {} have failed", waiting,
+                                            CountIn(view, TaskState::kFailed)))
+      .Explain(
+          2143, view.job.id,
+          fmt::format("partforge job-status --job-id={0}   shows the error; correct the SQL in "
+                      "a new job, or resume: partforge retry-failed --job-id={0} --all",
+                      view.job.id));
+}
+
 JobNumbers NumbersOf(const JobView& view) {
   JobNumbers numbers;
   for (const StateCount& count : view.counts) {

@@ -18,6 +18,8 @@ struct JobNumbers {
   int64_t rows_out = 0, bytes = 0, bytes_rewritten = 0, parts_out = 0;
   double rewrite_percent = 0, import_percent = 0;
 };
+// kRefused (PF2143) when the job is paused and parts of it wait: no worker takes them.
+Status CheckNotPaused(const JobView& view);
 // Pure. A job that is not sealed is never READY_FOR_IMPORT.
 JobNumbers NumbersOf(const JobView& view);
 // Where the rows of the rewritten parts went, from the results of the attempts that stand. All

@@ -28,6 +28,7 @@
 #include "app/output.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/process.h"
 #include "base/world.h"
 
 extern char** environ;
@@ -295,6 +296,11 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   for (const char* const variable : kSecretVariables)
     ctx.log.AddSecret(Lookup(environment, variable));
   HideSecrets(process_argv, options->secrets());
+  const bool holds_secrets =
+      !options->secrets().empty() ||
+      std::any_of(std::begin(kSecretVariables), std::end(kSecretVariables),
+                  [&](const char* variable) { return environment.contains(variable); });
+  if (holds_secrets) ForbidCoreFiles();
   for (const std::string& warning : options->warnings()) ctx.log.Warn(warning);
 
   Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });

@@ -1,9 +1,26 @@
 #include "app/option_groups.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace partforge::app {
 namespace {
+
+// The usual variables of ClickHouse's own clients name a host and a port.
+std::string UrlOfClickHouseVariables(const std::map<std::string, std::string>& environment) {
+  const auto lookup = [&](const char* name) {
+    const auto it = environment.find(name);
+    return it == environment.end() ? std::string() : it->second;
+  };
+  std::string host = lookup("CLICKHOUSE_HOST"), port = lookup("CLICKHOUSE_PORT");
+  if (host.empty() && port.empty()) return "";
+  if (host.empty()) host = "127.0.0.1";
+  if (port.empty()) port = "8123";
+  if (host.find(':') != std::string::npos && !host.starts_with('[')) host = "[" + host + "]";
+  constexpr std::string_view kTlsPort = "8443";  // ClickHouse's default for HTTPS
+  return fmt::format("{}://{}:{}", port == kTlsPort ? "https" : "http", host, port);
+}
 
 // For the object store and for the ClickHouse server; Join keeps one of the two.
 OptionSpec AllowHttpOption() {
@@ -64,6 +81,8 @@ std::vector<OptionSpec> ServerOptions() {
        .default_text = "http://127.0.0.1:8123",
        .help = "HTTP address of the server that holds the table",
        .group = "Where",
+       .env_alias = "CLICKHOUSE_HOST",
+       .env_value = UrlOfClickHouseVariables,
        .may_hold_password = true},
       {.name = "clickhouse-user", .help = "user", .group = "Where", .env_alias = "CLICKHOUSE_USER"},
       {.name = "clickhouse-password",

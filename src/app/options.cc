@@ -260,6 +260,7 @@ class OptionResolver {
   const ReferenceFlag* ReferenceFlagOf(std::string_view name) const {
     const ReferenceFlag* const flag =
         FindSpec("state-url") == nullptr ? nullptr : FindReferenceFlag(name);
+    if (flag != nullptr && !flag->command.empty() && flag->command != command_.name) return nullptr;
     const bool has_heir = flag != nullptr && flag->fate == ReferenceFlag::Fate::kRenamed;
     return has_heir && FindSpec(flag->text) == nullptr ? nullptr : flag;
   }
@@ -503,14 +504,19 @@ class OptionResolver {
                                  : fmt::format("did you mean {}?", fmt::join(nearest, " or ")));
   }
 
+  std::string ForeignValue(const OptionSpec& spec) const {
+    if (spec.env_value != nullptr) return spec.env_value(inputs_.environment);
+    const auto it = inputs_.environment.find(std::string(spec.env_alias));
+    return it == inputs_.environment.end() ? std::string() : it->second;
+  }
+
   Status ReadEnvironment() {
     for (const OptionSpec& spec : specs_) {
       if (spec.env_alias.empty()) continue;
-      const auto it = inputs_.environment.find(std::string(spec.env_alias));
-      if (it == inputs_.environment.end() || it->second.empty()) continue;
-      if (resolved_.values_[std::string(spec.name)].origin != "default")
+      const std::string text = ForeignValue(spec);
+      if (text.empty() || resolved_.values_[std::string(spec.name)].origin != "default")
         continue;  // the file says more than a foreign name
-      PF_TRY(Set(spec.name, {it->second}, fmt::format("env {}", spec.env_alias), spec.env_alias));
+      PF_TRY(Set(spec.name, {text}, fmt::format("env {}", spec.env_alias), spec.env_alias));
     }
     std::map<std::string, std::string> names;
     for (const OptionSpec& spec : specs_) {

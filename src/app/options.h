@@ -26,6 +26,9 @@ struct OptionSpec {
   std::string_view group = "What";     // What | Where | Limits | Output
   std::string_view env_alias =
       "";  // the usual name of others, lowest environment layer: "AWS_REGION"
+  // For a setting that others spread over several variables, of which `env_alias` is the first:
+  // the value in our form, empty when they say nothing.
+  std::string (*env_value)(const std::map<std::string, std::string>& environment) = nullptr;
   bool is_required = false;
   bool is_secret = false;  // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
   bool may_hold_password = false;  // a URL; NAME-file works too, its password is never printed

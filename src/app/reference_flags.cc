@@ -31,6 +31,8 @@ constexpr ReferenceFlag kFlags[] = {
     {"compact-optimize-final-after", Fate::kIgnored, false, kNoCompaction},
     {"compact-merge-idle-timeout", Fate::kIgnored, false, kNoCompaction},
     {"compact-merge-max-runtime", Fate::kIgnored, false, kNoCompaction},
+    {"work-dir", Fate::kIgnored, false,
+     "parts are built and checked in the folder of the table they are for", "import-finished"},
     {"prefetch", Fate::kIgnored, false, "source parts are not fetched ahead in this version"},
     {"checkpoint-chunks", Fate::kIgnored, false, "chunks are not checkpointed in this version"},
     {"resume", Fate::kIgnored, true, "the same --job-id again goes on by itself"},

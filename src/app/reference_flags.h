@@ -12,8 +12,9 @@ struct ReferenceFlag {
   enum class Fate { kIgnored, kRenamed, kRefused };
   std::string_view name = "";
   Fate fate = Fate::kIgnored;
-  bool is_switch = false;      // may stand without a value
-  std::string_view text = "";  // why it is ignored; the new name; what to do instead
+  bool is_switch = false;         // may stand without a value
+  std::string_view text = "";     // why it is ignored; the new name; what to do instead
+  std::string_view command = "";  // of this one only; empty = of every command that works on jobs
 };
 
 std::span<const ReferenceFlag> ReferenceFlags();

@@ -5,6 +5,9 @@
 namespace partforge::app {
 namespace {
 
+// From SIGTERM to SIGKILL: all that a slot's engine holds is scratch (clickhouse-parts §9.9).
+constexpr int64_t kStopMs = 10'000;
+
 ChildEngineOptions OptionsFor(const EngineChoice& choice, const clickhouse::EngineWish& wish) {
   ChildEngineOptions options;
   options.data_path = wish.data_path;
@@ -13,6 +16,7 @@ ChildEngineOptions OptionsFor(const EngineChoice& choice, const clickhouse::Engi
   options.library = choice.library;
   options.uses_huge_pages = choice.uses_huge_pages;
   options.server_binary = choice.binary;
+  options.stop_timeout_ms = kStopMs;
   // The engine refuses an allocation before the kernel would kill it; room for its own base is left
   // on top of the cap.
   if (choice.memory_bytes_max > 0)

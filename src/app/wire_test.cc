@@ -54,16 +54,21 @@ class Wired : public ::testing::Test {
   std::string password_ = "secret";
 };
 
-TEST_F(Wired, APasswordGoesOverPlainHttpToThisMachineOnly) {
+TEST_F(Wired, PlainHttpGoesToThisMachineOnlyUnlessAllowed) {
   EXPECT_TRUE(Server({"--clickhouse-url=http://127.0.0.1:8123"}).ok());
   EXPECT_TRUE(Server({"--clickhouse-url=http://localhost:8123"}).ok());
   EXPECT_TRUE(Server({"--clickhouse-url=http://[::1]:8123"}).ok());
   EXPECT_TRUE(Server({"--clickhouse-url=https://db.example.org:8443"}).ok());
+  environment_["CLICKHOUSE_HOST"] = "db.example.org";  // as ClickHouse's own clients read it
+  EXPECT_EQ(NumberOf(Server({})), 7002);
+  environment_["CLICKHOUSE_PORT"] = "8443";
+  EXPECT_TRUE(Server({}).ok());
+  environment_.clear();
   EXPECT_EQ(NumberOf(Server({"--clickhouse-url=http://db.example.org:8123"})), 7002);
   EXPECT_EQ(NumberOf(Server({"--clickhouse-url=http://127.0.0.1.example.org"})), 7002);
   EXPECT_TRUE(Server({"--clickhouse-url=http://db.example.org:8123", "--allow-http"}).ok());
   password_ = "";
-  EXPECT_TRUE(Server({"--clickhouse-url=http://db.example.org:8123"}).ok());
+  EXPECT_EQ(NumberOf(Server({"--clickhouse-url=http://db.example.org:8123"})), 7002);
 }
 
 TEST_F(Wired, TheDefaultWorkFolderIsOfThisUserAlone) {

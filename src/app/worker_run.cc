@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/parallel_for.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/tuning.h"
@@ -79,7 +80,14 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
   Result<RunSummary> summary = worker->Run(input.ctx);
   Context unstopped = input.ctx;
   unstopped.stop = {};
-  for (int slot = 0; slot < static_cast<int>(run.use.slots); ++slot) engines->Stop(unstopped, slot);
+  // Side by side: one that hangs takes its whole time.
+  Ignore(unstopped,
+         ParallelFor(unstopped, run.use.slots, static_cast<int>(run.use.slots),
+                     [&](const Context& inner, int64_t slot) {
+                       engines->Stop(inner, static_cast<int>(slot));
+                       return Status();
+                     }),
+         "they are children of this process");
   Ignore(unstopped, worker->Close(unstopped), "the next worker on this machine sweeps it");
   return summary;
 }

@@ -225,7 +225,7 @@ Status WriteAll(int fd, std::span<const std::byte> bytes) {
 Result<std::string> ReadFile(const std::filesystem::path& path, int64_t size_bytes_max) {
   PF_ASSIGN(const UniqueFd fd, OpenFile(path, O_RDONLY));
   // Read to the end rather than trusting the size: files of /proc and /sys say 0 or 4096.
-  constexpr size_t kPiece = 64 * 1024;
+  constexpr size_t kPiece = 64 << 10;
   std::string text;
   while (true) {
     const size_t before = text.size();
@@ -405,11 +405,20 @@ Result<UniqueFd> OpenBeneath(int directory_fd, std::string_view relative, int fl
 
 Result<FileLock> FileLock::TryTake(const std::filesystem::path& path) {
   PF_ASSIGN(UniqueFd fd, OpenFile(path, O_RDWR | O_CREAT));
+  return Lock(std::move(fd), path);
+}
+
+Result<FileLock> FileLock::TryTakeDirectory(const std::filesystem::path& path) {
+  PF_ASSIGN(UniqueFd fd, OpenFile(path, O_RDONLY | O_DIRECTORY));
+  return Lock(std::move(fd), path);
+}
+
+Result<FileLock> FileLock::Lock(UniqueFd fd, const std::filesystem::path& path) {
   while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno == EWOULDBLOCK) {
       return Status(Code::kConflict,
-                    fmt::format("somebody else holds the lock file {}", path.native()));
+                    fmt::format("somebody else holds the lock on {}", path.native()));
     }
     return PathError(errno, "lock", path);
   }

@@ -88,9 +88,12 @@ class FileLock {
  public:
   // kConflict when somebody else holds it. Creates the file when absent.
   static Result<FileLock> TryTake(const std::filesystem::path& path);
+  // The same on a folder that exists; nothing is made.
+  static Result<FileLock> TryTakeDirectory(const std::filesystem::path& path);
 
  private:
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  static Result<FileLock> Lock(UniqueFd fd, const std::filesystem::path& path);
   UniqueFd fd_;
 };
 

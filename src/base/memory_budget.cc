@@ -38,7 +38,7 @@ Result<MemoryGrant> MemoryBudget::Reserve(int64_t size_bytes, std::stop_token st
   }
   std::unique_lock lock(mutex_);
   const bool fits =
-      freed_.wait(lock, stop, [&] { return used_bytes_ + size_bytes <= limit_bytes_; });
+      freed_.wait(lock, std::move(stop), [&] { return used_bytes_ + size_bytes <= limit_bytes_; });
   if (!fits) return Status(Code::kCancelled, "stopped while waiting for memory");
   used_bytes_ += size_bytes;
   peak_bytes_ = std::max(peak_bytes_, used_bytes_);

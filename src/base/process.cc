@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,7 +144,7 @@ std::vector<std::string> MergedEnvironment(const ProcessOptions& options) {
       merged.emplace_back(text);
   }
   for (const auto& [name, value] : options.environment) {
-    if (!value.empty()) merged.push_back(name + "=" + value);
+    if (!value.empty()) merged.push_back(fmt::format("{}={}", name, value));
   }
   return merged;
 }
@@ -168,6 +169,7 @@ Result<std::pair<UniqueFd, UniqueFd>> MakePipe() {
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -324,6 +326,11 @@ Result<ExitState> ChildProcess::Wait(const Context& ctx, int64_t timeout_ms) {
 
 void ChildProcess::Signal(int signal_number) {
   if (!ended_) kill(pid_, signal_number);  // not reaped, so the id is still its own
+}
+
+void ForbidCoreFiles() {
+  const rlimit none{};
+  setrlimit(RLIMIT_CORE, &none);  // lowering cannot fail
 }
 
 std::filesystem::path SelfPath() {

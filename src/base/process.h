@@ -14,6 +14,10 @@
 
 namespace partforge {
 
+// No core file of this process or of its children: it would hold their secrets. (Not
+// PR_SET_DUMPABLE: it also takes /proc/self/fd from a plain user, which links of objects need.)
+void ForbidCoreFiles();
+
 // How to start a child process. Its stdin is empty; of our descriptors it inherits only stdout and
 // stderr.
 struct ProcessOptions {

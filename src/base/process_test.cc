@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -212,6 +213,17 @@ TEST_F(ChildProcessTest, ChildDiesWithItsParent) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(IsDead(grandchild));
+}
+
+TEST(ChildProcess, NoCoreFilesOnceForbidden) {
+  EXPECT_EXIT(
+      {
+        ForbidCoreFiles();
+        rlimit found{};
+        getrlimit(RLIMIT_CORE, &found);
+        _exit(found.rlim_cur == 0 && found.rlim_max == 0 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(SelfPath, IsThisProgram) {

@@ -185,7 +185,7 @@ std::optional<int64_t> ScanTimeMs(std::string_view text) {
   if (!minute || !scanner.Take(':')) return std::nullopt;
   const auto second = scanner.TakeNumber(2, 0, 59);
   if (!second) return std::nullopt;
-  ms += (int64_t{*hour} * 3600 + *minute * 60 + *second) * 1000;
+  ms += (int64_t{*hour} * 3600 + int64_t{*minute} * 60 + *second) * 1000;
   if (scanner.Take('.')) {
     const auto fraction_ms = scanner.TakeFractionMs();
     if (!fraction_ms) return std::nullopt;
@@ -319,7 +319,7 @@ std::string FormatDurationMs(int64_t ms) {
   const int64_t seconds = ms / 1000 + (ms % 1000 >= 500 ? 1 : 0);
   if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
   const int64_t minutes = seconds / 60;
-  if (minutes < 24 * 60) return fmt::format("{}h{:02}m", minutes / 60, minutes % 60);
+  if (minutes < int64_t{24} * 60) return fmt::format("{}h{:02}m", minutes / 60, minutes % 60);
   const int64_t hours = minutes / 60;
   return fmt::format("{}d{:02}h", hours / 24, hours % 24);
 }

@@ -45,8 +45,10 @@ Result<std::vector<ArtifactTask>> ListTasks(const Context& ctx, JobStore& state,
 
 struct PublishedRows {
   int64_t confirmed = 0, sent = 0;  // sent: attached or not, the target knows
+  int64_t elsewhere = 0;            // artifacts published into another table
+  std::string other_target;         // one of those tables
 };
-// What this job has put into this very table; its commits into other tables do not count.
+// What this job has put into this very table.
 Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
                                      const ImportTarget& target, const std::string& job_id) {
   PublishedRows rows;
@@ -57,7 +59,12 @@ Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
       for (const Task& task : page.tasks) {
         if (task.commit.empty()) continue;
         PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
-        if (commit.target != target.key()) continue;
+        if (commit.target != target.key()) {
+          // A commit that is still under way is recovered, and finds the other table itself.
+          if (state_of_task == TaskState::kImported) ++rows.elsewhere;
+          rows.other_target = commit.target;
+          continue;
+        }
         PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
         for (const Piece& piece : pieces) {
           if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
@@ -71,15 +78,26 @@ Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
   return rows;
 }
 
-// Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
-// drops them.
+}  // namespace
+
 Result<bool> KeepsEveryRow(const ImportTarget& target) {
   if (target.engine != "MergeTree") return false;
   PF_ASSIGN(const CreateTable create, ParseCreateTable(target.create_sql));
   return create.ttl.empty();
 }
 
-}  // namespace
+Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget& target,
+                         const ImportRequest& request) {
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.elsewhere == 0) return {};
+  return Status(Code::kRefused,
+                fmt::format("{} artifacts of this job went into another table, or into one of "
+                            "this name that was dropped since: {}, this is {}",
+                            published.elsewhere, published.other_target, target.key()))
+      .Explain(2134, target.table.ToString(),
+               "rows are published once: name that table, or bring them into this one by a new "
+               "job (upload-freeze)");
+}
 
 int64_t CountOf(const JobView& view, TaskState state) {
   for (const StateCount& count : view.counts) {
@@ -133,6 +151,14 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
   const bool is_ours = rows <= published.confirmed + published.sent &&
                        (!keeps_every_row || rows >= published.confirmed);
   if (is_ours) return {};
+  if (rows <= published.confirmed) {
+    return Status(Code::kRefused,
+                  fmt::format("it has {} rows, this job has published {}: {} are missing", rows,
+                              published.confirmed, published.confirmed - rows))
+        .Explain(2137, target.table.ToString(),
+                 "rows were removed after the import (TRUNCATE, DELETE, DROP PARTITION); they are "
+                 "published once: a new job (upload-freeze) brings them again");
+  }
   return Status(Code::kRefused,
                 fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
       .Explain(2123, target.table.ToString(),

@@ -31,8 +31,17 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
 // kRefused (PF2132) unless every part is finished, or less is asked for.
 Status CheckReady(const JobView& view, const ImportRequest& request);
 
-// kRefused (PF2123) unless the table holds exactly what this job has put there before; where rows
-// may vanish by merges, at most that.
+// Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
+// drops them.
+Result<bool> KeepsEveryRow(const ImportTarget& target);
+
+// kRefused (PF2134) when artifacts of the job were decided for another table: to say "nothing left
+// to do" of this one would be untrue.
+Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget& target,
+                         const ImportRequest& request);
+
+// kRefused (PF2123; PF2137 when rows of the job are missing) unless the table holds exactly what
+// this job has put there before; where rows may vanish by merges, at most that.
 Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
                   const ImportRequest& request);
 

@@ -234,9 +234,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   summary.job_id = request.job_id;
   summary.table = request.table.ToString();
   summary.already_imported = CountOf(view, TaskState::kImported);
+  PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const auto run = [&]() -> Status {
+    if (summary.already_imported > 0) PF_TRY(CheckNotElsewhere(ctx, state, target, request));
     if (request.requires_empty) PF_TRY(CheckEmpty(ctx, state, engine, target, request));
-    PartCommitter committer(state, request.store_of_bucket, engine, target, request.settings);
+    ImportSettings settings = request.settings;
+    settings.compares_totals = request.requires_empty && keeps_every_row;
+    PartCommitter committer(state, request.store_of_bucket, engine, target, settings);
     KindTable kinds;
     PF_TRY(kinds.Add(JobKind{.name = std::string(kRewriteKind),
                              .planner = nullptr,

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "clickhouse/artifact_fetch.h"
-#include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 #include "engine/sql_text.h"
 #include "job/migrations.h"
 #include "job/sqlite_db.h"
@@ -152,6 +152,21 @@ ImportRequest JobRig::MakeImport() const {
     return Result<ObjectStore*>(store_.get());
   };
   return request;
+}
+
+std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth) {
+  VerifyRequest request;
+  request.job_id = job_id;
+  request.depth = depth;
+  request.store_of_bucket = [this](const Context&, const std::string&) {
+    return Result<ObjectStore*>(store_.get());
+  };
+  request.engines = &slots_;
+  request.scratch = dir_ / "verify";
+  std::filesystem::create_directories(request.scratch);
+  const auto verified = VerifyJob(ctx(), state(), request);
+  EXPECT_TRUE(verified.ok()) << verified.status().ToString();
+  return verified.ok() ? *verified : std::vector<VerifiedPart>();
 }
 
 std::vector<Task> JobRig::Tasks(TaskState wanted) {

@@ -10,6 +10,7 @@
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_rig.h"
 #include "clickhouse/upload_freeze.h"
+#include "clickhouse/verify_job.h"
 #include "job/sql_job_store.h"
 #include "store/local_store.h"
 
@@ -54,6 +55,7 @@ class JobRig {
   ImportRequest MakeImport() const;
   Result<ImportSummary> Import() { return RunImport(ctx(), state(), server(), MakeImport()); }
 
+  std::vector<VerifiedPart> Verify(VerifyDepth depth);
   std::vector<Task> Tasks(TaskState wanted);
   int64_t Count(TaskState wanted) { return static_cast<int64_t>(Tasks(wanted).size()); }
   RewriteOutput OutputOf(const Task& task);

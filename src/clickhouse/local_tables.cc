@@ -116,10 +116,10 @@ std::vector<std::string> InsertableColumns(const CreateTable& table) {
 }
 
 // SYNC waits for statements that use the tables.
-constexpr int64_t kDropTimeoutMs = 60'000;
+constexpr int64_t kDropTimeoutMs = 60'000, kDropTimeoutOnStopMs = 10'000;
 
-Status DropUserDatabases(const Context& ctx, Engine& engine) {
-  const QueryOptions quick{.idle_timeout_ms = kDropTimeoutMs};
+Status DropUserDatabases(const Context& ctx, Engine& engine, int64_t timeout_ms) {
+  const QueryOptions quick{.idle_timeout_ms = timeout_ms};
   PF_ASSIGN(const QueryOutcome names,
             engine.Query(
                 ctx,
@@ -129,7 +129,7 @@ Status DropUserDatabases(const Context& ctx, Engine& engine) {
                 quick));
   const QueryOptions limits{
       .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}},
-      .idle_timeout_ms = kDropTimeoutMs};
+      .idle_timeout_ms = timeout_ms};
   for (const auto& row : SplitTsv(names.text)) {
     PF_TRY(engine.Query(
         ctx, fmt::format("DROP DATABASE IF EXISTS {} SYNC", QuoteIdentifier(row.at(0))), limits));
@@ -137,7 +137,7 @@ Status DropUserDatabases(const Context& ctx, Engine& engine) {
   PF_ASSIGN(
       const QueryOutcome tables,
       engine.Query(ctx, "SELECT name FROM system.tables WHERE database = 'default' ORDER BY name",
-                   {}));
+                   quick));
   for (const auto& row : SplitTsv(tables.text)) {
     PF_TRY(engine.Query(
         ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", QuoteTable("default", row.at(0))),
@@ -148,7 +148,7 @@ Status DropUserDatabases(const Context& ctx, Engine& engine) {
 
 Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
                                         LocalTablesRequest request) {
-  PF_TRY(DropUserDatabases(ctx, engine));
+  PF_TRY(DropUserDatabases(ctx, engine, kDropTimeoutMs));
   LocalTables tables(engine, std::move(request));
   for (const TableName& table : {tables.source(), tables.destination()}) {
     if (table.database == "default") continue;
@@ -326,7 +326,10 @@ Result<std::string> LocalTables::Uuid(const Context& ctx, const TableName& table
 }
 
 Status LocalTables::Drop(const Context& ctx) {
-  return DropUserDatabases(ctx, *engine_);
+  Context unstopped = ctx;
+  unstopped.stop = {};
+  return DropUserDatabases(unstopped, *engine_,
+                           ctx.IsStopping() ? kDropTimeoutOnStopMs : kDropTimeoutMs);
 }
 
 }  // namespace partforge::clickhouse

@@ -73,7 +73,8 @@ class LocalTables {
   Status StopMerges(const Context& ctx);
   Status StartDestinationMerges(const Context& ctx);
   Result<std::string> Uuid(const Context& ctx, const TableName& table);
-  // Drops everything; also after the engine was restarted.
+  // Drops everything; also after the engine was restarted, and after a stop, which only shortens
+  // how long the engine may stay silent.
   Status Drop(const Context& ctx);
 
  private:
@@ -92,8 +93,8 @@ class LocalTables {
 
 // Columns that an INSERT without a column list writes, in order.
 std::vector<std::string> InsertableColumns(const CreateTable& table);
-// Drops every database that is not the engine's own.
-Status DropUserDatabases(const Context& ctx, Engine& engine);
+// Drops every database that is not the engine's own. `timeout_ms`: how long it may stay silent.
+Status DropUserDatabases(const Context& ctx, Engine& engine, int64_t timeout_ms);
 // Rows of a TabSeparated answer, unescaped.
 std::vector<std::vector<std::string>> SplitTsv(std::string_view text);
 Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sql,

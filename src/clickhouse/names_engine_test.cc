@@ -68,20 +68,7 @@ TEST(OddNames, OneDatabaseForBoth) {
 
 class VerifyTest : public ::testing::Test {
  protected:
-  std::vector<VerifiedPart> Verify(VerifyDepth depth) {
-    VerifyRequest request;
-    request.job_id = job_.rig.job_id;
-    request.depth = depth;
-    request.store_of_bucket = [this](const Context&, const std::string&) {
-      return Result<ObjectStore*>(&job_.rig.store());
-    };
-    request.engines = &job_.rig.slots();
-    request.scratch = job_.rig.dir() / "verify";
-    std::filesystem::create_directories(request.scratch);
-    const auto verified = VerifyJob(job_.rig.ctx(), job_.rig.state(), request);
-    EXPECT_TRUE(verified.ok()) << verified.status().ToString();
-    return verified.ok() ? *verified : std::vector<VerifiedPart>();
-  }
+  std::vector<VerifiedPart> Verify(VerifyDepth depth) { return job_.rig.Verify(depth); }
 
   Finished job_{2};
 };

@@ -24,6 +24,9 @@ struct ImportSettings {
   int64_t old_statement_ms_max = 600'000;  // waiting for statements of older epochs
   int64_t room_wait_ms_max = 1'800'000;    // so long does a piece wait for throttle_parts
   bool checks_table = false;               // --verify-import=check-table
+  // The caller counts the table's rows at the end, so that a piece taken for merged away would
+  // show.
+  bool compares_totals = false;
 };
 
 // Publishes finished artifacts into a ClickHouse table by the TOKEN protocol (exactly-once §6.1,
@@ -65,6 +68,8 @@ class PartCommitter final : public Committer {
   Status ApplyPiece(const Context& stoppable, const Commit& fenced, Piece piece,
                     CommitScope& scope);
   Status Place(const Context& ctx, const Piece& piece, const std::string& name);
+  // Whether the server's own log says that a statement of this commit attached the piece.
+  Result<bool> IsAttachLogged(const Context& ctx, const Commit& fenced, const Piece& piece);
   Result<bool> AttachPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
                            int64_t number);
   Status RollForward(const Context& ctx, const Commit& fenced, const std::vector<Piece>& pieces,

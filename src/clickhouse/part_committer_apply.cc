@@ -236,7 +236,19 @@ Status PartCommitter::ApplyPiece(const Context& stoppable, const Commit& fenced,
           is_quiet = true;
           continue;
         }
-        [[fallthrough]];  // SENT and absent for good: attached, and merged away since
+        // SENT and absent for good: attached and merged away since, or somebody emptied detached/
+        // before it was attached. Where the rows are not counted at the end, only the server's word
+        // tells the two apart.
+        if (!has_attached && !settings_.compares_totals) {
+          PF_ASSIGN(const bool is_logged, IsAttachLogged(ctx, fenced, piece));
+          if (!is_logged) {
+            return InDoubt(piece, table,
+                           "it was sent and is gone: attached and merged since, or removed from "
+                           "detached/ by hand; the server's query_log does not say that it was "
+                           "attached");
+          }
+        }
+        [[fallthrough]];
       case PiecePlace::kAttached:
         PF_TRY(SyncTarget());
         PF_FAULT(ctx, "clickhouse.piece_attached");
@@ -248,6 +260,22 @@ Status PartCommitter::ApplyPiece(const Context& stoppable, const Commit& fenced,
   return Status(Code::kUnavailable, fmt::format("piece {} could not be attached within {} s",
                                                 piece.token, kAttachPatienceMs / 1000))
       .Explain(7008, table, "look at the server's log, then run the import again");
+}
+
+Result<bool> PartCommitter::IsAttachLogged(const Context& ctx, const Commit& fenced,
+                                           const Piece& piece) {
+  constexpr int kNoSuchTable = 60, kNoAccess = 497;
+  // A day before, for servers in other time zones.
+  const std::string sql = fmt::format(
+      "SELECT count() FROM system.query_log WHERE event_date >= toDate({}) - 1 AND "
+      "type = 'QueryFinish' AND startsWith(query_id, {})",
+      fenced.decided_at_ms / 1000,
+      QuoteString(fmt::format("{}{}-e", QueryPrefix(fenced.id), piece.number)));
+  const Result<int64_t> logged = QueryInt(ctx, engine_, sql, {});
+  if (logged.ok()) return *logged > 0;
+  const int number = ClickHouseNumber(logged.status());
+  if (number == kNoSuchTable || number == kNoAccess) return false;
+  return logged.status();
 }
 
 // Gives a directory of detached/ the bound name. What moved away meanwhile is looked for again.

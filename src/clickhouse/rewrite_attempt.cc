@@ -13,6 +13,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int64_t kAnswerMs = 30'000;  // for an engine that is idle
+
 // Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
 // name.
 std::string FreezeWord(std::string_view text) {
@@ -142,8 +144,16 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
   return {};
 }
 
+Status RewriteAttempt::CheckEngineAnswers(const Context& ctx, Engine& local) {
+  Result<QueryOutcome> answer = local.Query(ctx, "SELECT 1", {.idle_timeout_ms = kAnswerMs});
+  if (answer.ok()) return {};
+  if (!ctx.IsStopping() && engines_.IsAlive(scope_.slot())) engines_.Discard(ctx, scope_.slot());
+  return std::move(answer).status().With("the engine does not answer");
+}
+
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
+  PF_TRY(CheckEngineAnswers(ctx, *local));
   PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
             cache_.Get(ctx, *local, task_.job, job_));
   source_ddl_ = schemas->source;
@@ -302,14 +312,15 @@ Status RewriteAttempt::Verify(const Context& ctx) {
   if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)
     return {};
   PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
-  return CheckContent(
-      ctx, *local, *tables_,
-      ContentQuestion{.select = target.select,
-                      .current_database = job_.source_database,
-                      .insert_columns = target.columns.empty()
-                                            ? InsertableColumns(destination_ddl_.table)
-                                            : target.columns,
-                      .memory_bytes_max = tuning_.max_memory_usage_bytes});
+  const Result<ContentAnswer> answer =
+      CheckContent(ctx, *local, *tables_,
+                   ContentQuestion{.select = target.select,
+                                   .current_database = job_.source_database,
+                                   .insert_columns = target.columns.empty()
+                                                         ? InsertableColumns(destination_ddl_.table)
+                                                         : target.columns,
+                                   .memory_bytes_max = tuning_.max_memory_usage_bytes});
+  return answer.ok() ? Status() : answer.status();
 }
 
 Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
@@ -466,7 +477,7 @@ void RewriteAttempt::CleanUp(const Context& ctx) {
   Context unstopped = ctx;
   unstopped.stop = {};
   if (tables_ && engines_.IsAlive(scope_.slot())) {
-    const Status dropped = tables_->Drop(unstopped);
+    const Status dropped = tables_->Drop(ctx);
     tables_.reset();
     // A statement that cannot be killed holds its table, or the engine says nothing at all: the
     // lease must not be kept for it (§9.9).

@@ -57,6 +57,8 @@ class RewriteAttempt {
  private:
   Status CheckScratchSpace() const;
   Status Fetch(const Context& ctx);
+  // An engine that hangs is killed, so that the next attempt finds another one.
+  Status CheckEngineAnswers(const Context& ctx, Engine& local);
   Status PrepareTables(const Context& ctx);
   Status Attach(const Context& ctx);
   Status Insert(const Context& ctx);

@@ -133,8 +133,8 @@ Status CheckRanges(const Context& ctx, LocalTables& tables, const std::vector<Ro
                       tables.source().ToString());
 }
 
-Status CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
-                    const ContentQuestion& question) {
+Result<ContentAnswer> CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
+                                   const ContentQuestion& question) {
   QueryOptions options;
   options.database = question.current_database;
   options.settings["optimize_use_projections"] = "0";
@@ -149,7 +149,7 @@ Status CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
           options));
   ContentTwin twin(engine, tables.destination());
   PF_ASSIGN(const std::string expected, twin.Hash(ctx, question, options));
-  if (expected == found.text) return {};
+  if (expected == found.text) return ContentAnswer::kEqual;
   // now(), rand() and the like: only the counts can be compared then.
   PF_ASSIGN(const std::string again, twin.Hash(ctx, question, options));
   const auto count_of = [](std::string_view text) { return text.substr(0, text.find('\t')); };
@@ -157,7 +157,7 @@ Status CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
       count_of(again) == count_of(found.text)) {
     ctx.log.Warn("content not compared: the SELECT gives other values each time",
                  {{"table", tables.destination().ToString()}});
-    return {};
+    return ContentAnswer::kNotComparable;
   }
   return DoesNotAddUp(ctx, "content",
                       fmt::format("count and hash of the SELECT are {}, of the destination {}",

@@ -41,8 +41,11 @@ struct ContentQuestion {
       insert_columns;  // of the INSERT's own list, else every insertable column
   int64_t memory_bytes_max = 0;
 };
-Status CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
-                    const ContentQuestion& question);
+// kNotComparable: the SELECT gives other values each time it runs (now(), rand()); the counts
+// agree.
+enum class ContentAnswer : uint8_t { kEqual, kNotComparable };
+Result<ContentAnswer> CheckContent(const Context& ctx, Engine& engine, LocalTables& tables,
+                                   const ContentQuestion& question);
 
 // V6: CHECK TABLE of the destination.
 Status CheckTable(const Context& ctx, Engine& engine, const TableName& table);

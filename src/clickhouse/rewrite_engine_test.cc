@@ -229,6 +229,9 @@ TEST(RewriteJob, ExpiredRowsAreKeptOrLeftOutAsAsked) {
       const RewriteOutput output = rig.OutputOf(rig.Tasks(TaskState::kImported).at(0));
       EXPECT_EQ(output.rows_out, ttl == TtlPolicy::kKeep ? 1000 : 200);
       EXPECT_EQ(output.rows_expired, ttl == TtlPolicy::kKeep ? 0 : 800);
+      const auto verified = rig.Verify(VerifyDepth::kRows);
+      ASSERT_EQ(verified.size(), 1u);
+      EXPECT_EQ(verified[0].verdict, ttl == TtlPolicy::kKeep ? Verdict::kOk : Verdict::kWarn);
     }
   }
 }
@@ -248,6 +251,10 @@ TEST(RewriteJob, CollapsingEnginesMakeFewerRowsWithoutAFalseFailure) {
   ASSERT_EQ(finished.size(), 1u);
   EXPECT_EQ(rig.OutputOf(finished[0]).rows_written, 25'003);
   EXPECT_EQ(rig.OutputOf(finished[0]).rows_out, 10);
+  const auto verified = rig.Verify(VerifyDepth::kRows);
+  ASSERT_EQ(verified.size(), 1u);
+  EXPECT_EQ(verified[0].verdict, Verdict::kWarn) << "rows that merge cannot be compared";
+  EXPECT_NE(verified[0].message.find("ReplacingMergeTree"), std::string::npos);
   const auto imported = rig.Import();
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();

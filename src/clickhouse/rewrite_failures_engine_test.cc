@@ -102,6 +102,7 @@ TEST(RewriteFailure, MemoryThatNeverSufficesFailsTheRowWithItsSettings) {
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].failure_class, "resource");
   EXPECT_EQ(failed[0].failure_code, 241);
+  EXPECT_THAT(rig.ErrorOf(failed[0]), HasSubstr("PF2141: "));
   EXPECT_THAT(rig.ErrorOf(failed[0]),
               HasSubstr("6 attempts, the last with 1 threads and blocks of 8192 rows"));
 }

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
-#include "clickhouse/freeze_scan.h"
 #include "clickhouse/local_tables.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
@@ -117,24 +114,6 @@ Result<std::string> ReadCreateTable(const Context& ctx, Engine& engine, const Ta
   const size_t first = text.find_first_not_of(" \t\r\n");
   const size_t last = text.find_last_not_of(" \t\r\n");
   return first == std::string::npos ? std::string() : text.substr(first, last - first + 1);
-}
-
-Status FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
-                   const std::string& name) {
-  PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, engine, table));
-  for (const TableDisk& disk : location.disks) {
-    std::error_code error;
-    const std::filesystem::path shadow = ShadowFolder(disk, name);
-    if (!std::filesystem::exists(shadow, error)) continue;
-    return Status(Code::kRefused, fmt::format("disk {} has it already", disk.name))
-        .Explain(2127, shadow.string(),
-                 fmt::format("choose another name, or: ALTER TABLE {} UNFREEZE WITH NAME {}",
-                             Sql(table), QuoteString(name)));
-  }
-  PF_TRY(engine.Query(
-      ctx, fmt::format("ALTER TABLE {} FREEZE WITH NAME {}", Sql(table), QuoteString(name)), {}));
-  PF_FAULT(ctx, "clickhouse.table_frozen");
-  return {};
 }
 
 }  // namespace partforge::clickhouse

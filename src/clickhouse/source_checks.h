@@ -23,8 +23,4 @@ Status CheckSourceTable(const Context& ctx, Engine& engine, const TableName& tab
 // SHOW CREATE TABLE as the server prints it, trimmed. kNotFound (PF2101) when the table is absent.
 Result<std::string> ReadCreateTable(const Context& ctx, Engine& engine, const TableName& table);
 
-// ALTER TABLE … FREEZE WITH NAME. kRefused (PF2127) when a disk already has shadow/<name>.
-Status FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
-                   const std::string& name);
-
 }  // namespace partforge::clickhouse

@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "clickhouse/job_rig.h"
 #include "clickhouse/source_checks.h"
+#include "clickhouse/table_freeze.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -131,9 +134,97 @@ TEST(SourceChecks, OnlyWholeMergeTreeTablesMayBeFrozen) {
   EXPECT_EQ(check("orders").explanation().pf_number, 2108);
   rig.Run({"SYSTEM START MERGES shop.orders"});
   EXPECT_TRUE(check("orders", {.wait_mutations_ms = 60'000}).ok());
-  const auto twice = [&] { return FreezeTable(rig.ctx(), rig.server(), rig.source, "f9"); };
-  EXPECT_TRUE(twice().ok());
-  EXPECT_EQ(twice().explanation().pf_number, 2127);
+}
+
+// Names of the parts of shop.orders below shadow/<freeze> of the rig's server.
+std::set<std::string> FrozenParts(JobRig& rig, const std::string& freeze) {
+  std::set<std::string> names;
+  const std::filesystem::path root = *rig.server().data_path() / "shadow" / freeze;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().filename() == "checksums.txt")
+      names.insert(entry.path().parent_path().filename().string());
+  }
+  return names;
+}
+
+std::set<std::string> ShadowNames(JobRig& rig) {
+  std::set<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(*rig.server().data_path() / "shadow")) {
+    if (entry.is_directory()) names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+TEST(FreezeTable, TheSameAgainChangesNothingAndAnotherMomentIsRefused) {
+  JobRig rig;
+  MakeSource(rig);
+  const auto freeze = [&] { return FreezeTable(rig.ctx(), rig.server(), rig.source, "f9"); };
+  const auto first = freeze();
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  EXPECT_EQ(*first, FreezeEnd::kMade);
+  const std::set<std::string> parts = FrozenParts(rig, "f9");
+  EXPECT_EQ(parts.size(), 3u);
+  const auto second = freeze();
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_EQ(*second, FreezeEnd::kWasThere);
+  rig.Run({"INSERT INTO shop.orders SELECT 5000, 1, toDate('2024-01-01')"});
+  EXPECT_EQ(freeze().status().explanation().pf_number, 2127);
+  EXPECT_EQ(FrozenParts(rig, "f9"), parts);
+  // The remedy works: UNFREEZE leaves empty folders, which are no freeze.
+  ASSERT_TRUE(UnfreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
+  const auto again = freeze();
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(*again, FreezeEnd::kMade);
+  EXPECT_EQ(FrozenParts(rig, "f9").size(), 4u);
+  EXPECT_EQ(ShadowNames(rig), std::set<std::string>{"f9"});
+  // The server itself can take away what was renamed.
+  ASSERT_TRUE(UnfreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
+  EXPECT_TRUE(FrozenParts(rig, "f9").empty());
+}
+
+TEST(FreezeTable, AHalfMadeFreezeOfAKilledRunIsMadeAgain) {
+  JobRig rig;
+  MakeSource(rig);
+  testing::FailNth faults(1, "clickhouse.table_frozen", Code::kUnknownOutcome);
+  const Context cut{rig.ctx().clock,   rig.ctx().random, faults,        rig.ctx().log,
+                    rig.ctx().metrics, rig.ctx().memory, rig.ctx().stop};
+  EXPECT_FALSE(FreezeTable(cut, rig.server(), rig.source, "f9").ok());
+  const std::set<std::string> left = ShadowNames(rig);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_TRUE(left.begin()->starts_with("pftmp_")) << *left.begin();
+  // As if it had been killed in the middle.
+  const std::set<std::string> parts = FrozenParts(rig, *left.begin());
+  ASSERT_EQ(parts.size(), 3u);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           *rig.server().data_path() / "shadow" / *left.begin())) {
+    if (entry.path().filename() != *parts.begin()) continue;
+    std::filesystem::remove_all(entry.path());
+    break;
+  }
+  const auto frozen = FreezeTable(rig.ctx(), rig.server(), rig.source, "f9");
+  ASSERT_TRUE(frozen.ok()) << frozen.status().ToString();
+  EXPECT_EQ(*frozen, FreezeEnd::kMade);
+  EXPECT_EQ(FrozenParts(rig, "f9"), parts);
+  EXPECT_EQ(ShadowNames(rig), std::set<std::string>{"f9"});
+}
+
+TEST(FreezeTable, AFreezeOfOthersThatIsIncompleteIsNeverTouched) {
+  JobRig rig;
+  MakeSource(rig);
+  rig.Run({"ALTER TABLE shop.orders FREEZE PARTITION ID '202401' WITH NAME 'f9'"});
+  const std::set<std::string> parts = FrozenParts(rig, "f9");
+  const auto frozen = FreezeTable(rig.ctx(), rig.server(), rig.source, "f9");
+  EXPECT_EQ(frozen.status().code(), Code::kRefused);
+  EXPECT_EQ(frozen.status().explanation().pf_number, 2127);
+  EXPECT_EQ(FrozenParts(rig, "f9"), parts);
+  // Another table under the same name is no obstacle, and stays.
+  rig.Run({"ALTER TABLE shop2.orders_v2 FREEZE WITH NAME 'both'",
+           "INSERT INTO shop2.orders_v2 SELECT toDate('2024-01-01'), 1, 'x'",
+           "ALTER TABLE shop2.orders_v2 FREEZE WITH NAME 'both'"});
+  const auto both = FreezeTable(rig.ctx(), rig.server(), rig.source, "both");
+  ASSERT_TRUE(both.ok()) << both.status().ToString();
+  EXPECT_EQ(FrozenParts(rig, "both").size(), 4u);
 }
 
 TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {

@@ -21,6 +21,8 @@ enum class VerifyDepth : uint8_t {
 };
 Result<VerifyDepth> ParseVerifyDepth(std::string_view text);
 
+// kWarn: nothing wrong was found, but the rows could not be compared one by one (a destination that
+// merges rows, rows that TTL left out, a SELECT that is not deterministic).
 enum class Verdict : uint8_t { kOk, kWarn, kFail };
 struct VerifiedPart {
   std::string part_id, status;

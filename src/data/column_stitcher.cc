@@ -562,9 +562,9 @@ EncodedChunk ColumnStitcher::MakeChunk() {
     statistics.Add(*chunk.metadata, has_orders,
                    {.values = chunk.removed_rows, .nulls = chunk.removed_nulls});
     const auto& known = chunk.part->nan_counts;
-    const auto own = target < known.size() ? known[target] : std::nullopt;
-    if (nan_count && own && chunk.removed_rows == 0) {
-      *nan_count += *own;
+    const bool is_known = target < known.size() && known[target] && chunk.removed_rows == 0;
+    if (nan_count && is_known) {
+      *nan_count += *known[target];
     } else {
       nan_count.reset();
     }

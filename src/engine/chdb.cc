@@ -237,6 +237,7 @@ Result<std::unique_ptr<ChdbConnection>> ChdbConnection::Open(
   copies.emplace_back("partforge-engine");
   copies.insert(copies.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(copies.size());
   for (std::string& argument : copies) argv.push_back(argument.data());
   void* box = library->functions().connect(static_cast<int>(argv.size()), argv.data());
   if (box == nullptr)

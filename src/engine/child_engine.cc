@@ -226,10 +226,16 @@ Status ChildEngine::Life::AwaitReady(const Context& ctx, const ChildEngineOption
     version_ = ready.version;
     url_ = fmt::format("http://127.0.0.1:{}", ready.port);
   }
-  PF_ASSIGN(http_, HttpEngine::Open({.url = url_,
-                                     .password = std::move(key),
-                                     .settings = options.settings,
-                                     .data_path = options.data_path}));
+  HttpEngineOptions http{.url = url_, .password = std::move(key), .settings = options.settings};
+  http.data_path = options.data_path;
+  http.kill_wait_on_stop_ms = options.kill_wait_on_stop_ms;
+  http.on_deaf = [this](const Context& inner) {
+    inner.log.Warn("engine does not end a stopped statement, killing it",
+                   {{"pid", static_cast<int64_t>(pid_)}});
+    Signal(SIGKILL);
+    AwaitEnd(inner, kKillWaitMs);
+  };
+  PF_ASSIGN(http_, HttpEngine::Open(std::move(http)));
   return options.server_binary.empty() ? Status() : AwaitServer(ctx, options);
 }
 

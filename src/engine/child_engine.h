@@ -35,6 +35,8 @@ struct ChildEngineOptions {
   std::string log_level = "warning";
   int64_t ready_timeout_ms = 90'000;
   int64_t stop_timeout_ms = 30'000;  // from SIGTERM to SIGKILL
+  // A statement whose caller was stopped may go on so long before the child is killed.
+  int64_t kill_wait_on_stop_ms = 10'000;
 };
 
 // The embedded engine: starts `partforge engine` on a data path, waits for its ready line, and

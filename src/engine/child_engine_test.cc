@@ -435,6 +435,33 @@ TEST(ChildEngineLife, TermEndsAChildWithARunningQueryInSeconds) {
   EXPECT_LT(MonotonicMs() - begin_ms, 5'000);
 }
 
+TEST(ChildEngineLife, AHungChildIsKilledWhenItsStatementIsStopped) {
+  TestWorld world;
+  const TempDir dir;
+  ChildEngineOptions options = EngineChildOptions(dir / "data");
+  options.kill_wait_on_stop_ms = 300;
+  auto engine = ChildEngine::Start(world.context(), std::move(options));
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  TestWorld caller;
+  Status status;
+  std::jthread query([&] {
+    const auto outcome = (*engine)->Query(
+        caller.context(),
+        "SELECT count() FROM numbers(100000000000) WHERE NOT ignore(sipHash64(number))", {});
+    if (!outcome.ok()) status = outcome.status();
+  });
+  while ((*engine)->Query(world.context(), "SELECT count() FROM system.processes", {})->text !=
+         "2\n") {
+  }
+  kill((*engine)->pid(), SIGSTOP);
+  caller.RequestStop();
+  query.join();
+  EXPECT_EQ(status.code(), Code::kCancelled) << status.ToString();
+  const auto ended = (*engine)->Ended();
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->signal_number, SIGKILL) << ended->ToString();
+}
+
 TEST(ChildEngineLife, ASecondChildOnTheSamePathDoesNotStart) {
   TestWorld world;
   const TempDir dir;

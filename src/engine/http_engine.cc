@@ -17,7 +17,6 @@ namespace partforge {
 namespace {
 
 constexpr int64_t kKillWaitMs = 600'000;
-constexpr int64_t kKillWaitOnStopMs = 10'000;
 constexpr int64_t kKillPollMs = 100;
 constexpr int64_t kProgressPollMs = 1'000;
 constexpr int64_t kShortCallMs = 30'000;  // polls and kills, which must answer at once
@@ -219,7 +218,10 @@ HttpEngine::Call HttpEngine::MakeCall(const Context& ctx, const QueryOptions& op
 // A cancelled request leaves its statement running on the engine, so it is asked to end.
 Status HttpEngine::AfterStop(const Context& ctx, Status status, const Call& call) {
   if (status.code() != Code::kCancelled) return status;
-  Ignore(ctx, KillWithin(ctx, call.query_id, kKillWaitOnStopMs), "the caller stops anyway");
+  const Status killed = KillWithin(ctx, call.query_id, options_.kill_wait_on_stop_ms);
+  Ignore(ctx, killed, "the caller stops anyway");
+  // Without a stop of ours somebody else cancelled it.
+  if (!killed.ok() && ctx.IsStopping() && options_.on_deaf) options_.on_deaf(ctx);
   return status;
 }
 
@@ -297,12 +299,12 @@ Result<QueryOutcome> HttpEngine::Insert(const Context& ctx, std::string_view sql
 }
 
 Status HttpEngine::Kill(const Context& ctx, std::string_view query_id) {
-  return KillWithin(ctx, query_id, ctx.IsStopping() ? kKillWaitOnStopMs : kKillWaitMs);
+  return KillWithin(ctx, query_id, ctx.IsStopping() ? options_.kill_wait_on_stop_ms : kKillWaitMs);
 }
 
 Status HttpEngine::KillWithin(const Context& ctx, std::string_view query_id, int64_t wait_ms) {
   const Context calm = WithoutStop(ctx);
-  const QueryOptions quick{.idle_timeout_ms = kShortCallMs};
+  const QueryOptions quick{.idle_timeout_ms = std::min(kShortCallMs, wait_ms)};
   const std::string others = IsQuery(query_id) + " AND query NOT LIKE 'KILL %'";
   const std::string count =
       "SELECT count() FROM system.processes WHERE " + others + " FORMAT TabSeparated";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,10 @@ struct HttpEngineOptions {
   int64_t connect_timeout_ms = 10'000;
   bool allows_insecure_tls = false;
   std::string ca_file = {};
+  // How long a statement whose caller was stopped is asked to end, and what is called when it did
+  // not: who owns the process can kill it (clickhouse-parts §9.9).
+  int64_t kill_wait_on_stop_ms = 10'000;
+  std::function<void(const Context& ctx)> on_deaf = {};
 };
 
 // A ClickHouse behind its HTTP interface: a real server, or our engine child. Thread-safe; keeps

@@ -1,5 +1,7 @@
 #include "engine/server_command.h"
 
+#include <fmt/format.h>
+
 #include "base/files.h"
 #include "engine/config_xml.h"
 
@@ -29,7 +31,8 @@ std::vector<std::string> ServerCommandLine(const ServerCommand& command) {
         "custom_local_disks_base_directory", "user_directories.local_directory.path"}) {
     argv.push_back("--" + std::string(key) + "=" + data);
   }
-  for (const auto& [key, value] : command.config) argv.push_back("--" + key + "=" + value);
+  for (const auto& [key, value] : command.config)
+    argv.push_back(fmt::format("--{}={}", key, value));
   return argv;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -146,7 +147,7 @@ class InsertSelectCheck {
     PF_ASSIGN(formatted_tokens_, TokenizeSql(verdict_.formatted));
     PF_ASSIGN(const bool is_insert_select, ReadInsertHead());
     if (!is_insert_select) return std::move(verdict_);
-    CheckSettings();
+    CheckSettings(formatted_tokens_, "");
     PF_TRY(CheckAst(verdict_.formatted, ""));
     const bool may_evaluate =
         std::none_of(verdict_.findings.begin(), verdict_.findings.end(),
@@ -154,6 +155,7 @@ class InsertSelectCheck {
     if (may_evaluate) {
       PF_TRY(CheckQueryTree(verdict_.select, "", 0));
       CheckTables();
+      PF_TRY(CheckPartNames());
     }
     std::stable_sort(
         verdict_.findings.begin(), verdict_.findings.end(), [](const auto& a, const auto& b) {
@@ -250,51 +252,52 @@ class InsertSelectCheck {
   }
 
   // Names of every SETTINGS clause, at any level: SETTINGS name = value, name = value …
-  void CheckSettings() {
-    const std::vector<SqlToken>& tokens = formatted_tokens_;
+  void CheckSettings(const std::vector<SqlToken>& tokens, std::string_view view) {
     for (size_t i = 0; i + 2 < tokens.size(); ++i) {
       if (tokens[i].text != "SETTINGS" || !tokens[i].IsWord("SETTINGS") ||
           !tokens[i + 2].IsSymbol("="))
         continue;
       size_t at = i + 1;
       while (at + 2 < tokens.size() && tokens[at].IsName() && tokens[at + 1].IsSymbol("=")) {
-        JudgeSetting(tokens[at]);
-        at = BehindValue(at + 2);
+        JudgeSetting(tokens[at], view);
+        at = BehindValue(tokens, at + 2);
         if (at >= tokens.size() || !tokens[at].IsSymbol(",")) break;
         ++at;
       }
     }
   }
   // A value is a literal, maybe signed, or a bracketed one.
-  size_t BehindValue(size_t at) const {
-    for (; at < formatted_tokens_.size(); ++at) {
-      const SqlToken& token = formatted_tokens_[at];
+  static size_t BehindValue(const std::vector<SqlToken>& tokens, size_t at) {
+    for (; at < tokens.size(); ++at) {
+      const SqlToken& token = tokens[at];
       if (token.IsSymbol("[") || token.IsSymbol("(") || token.IsSymbol("{")) {
-        const auto closing = ClosingBracket(formatted_tokens_, at);
-        return closing.ok() ? *closing + 1 : formatted_tokens_.size();
+        const auto closing = ClosingBracket(tokens, at);
+        return closing.ok() ? *closing + 1 : tokens.size();
       }
       if (!token.IsSymbol("-") && !token.IsSymbol("+")) return at + 1;
     }
     return at;
   }
-  void JudgeSetting(const SqlToken& name) {
-    const std::string text(name.text);
-    const SqlPlace place = places_.Words({name.text});
-    switch (JudgeJobSetting(name.text)) {
+  void JudgeSetting(const SqlToken& name, std::string_view view) {
+    const Result<std::string> value = TokenValue(name);
+    const std::string setting = value.ok() ? *value : std::string(name.text);
+    const std::string construct = Named("SETTINGS " + setting, view);
+    const SqlPlace place = view.empty() ? places_.Words({name.text}) : places_.Table(view);
+    switch (JudgeJobSetting(setting)) {
       case SettingVerdict::kFree:
         return;
       case SettingVerdict::kReserved:
         return Refuse(
-            kReserved, "setting", "SETTINGS " + text, place,
+            kReserved, "setting", construct, place,
             "the job sets it itself; the statement's own clause would win over the job's");
       case SettingVerdict::kRowSet:
-        return Unchunk("setting", "SETTINGS " + text, place,
+        return Unchunk("setting", construct, place,
                        "it changes which rows of the whole table are taken");
       case SettingVerdict::kWarned:
         return Add({.effect = Effect::kWarning,
                     .pf_number = 0,
                     .kind = "setting",
-                    .construct = "SETTINGS " + text,
+                    .construct = construct,
                     .place = place,
                     .why = "it replaces the block size the job would choose"});
     }
@@ -343,7 +346,7 @@ class InsertSelectCheck {
     } else if (node.Kind() == "Subquery" && above != "TableExpression" && above != "WithElement") {
       Unchunk("subquery", Named("scalar or IN subquery", view), places_.Words({"SELECT"}),
               "its value depends on rows of other ranges");
-    } else if (node.Kind() == "Set" && !IsTopSettings(ast, index)) {
+    } else if (node.Kind() == "Set" && (!view.empty() || !IsTopSettings(ast, index))) {
       Unchunk("inner_settings", Named("SETTINGS inside a subquery", view),
               places_.Words({"SETTINGS"}), "it replaces the settings that restrict the range");
     }
@@ -413,6 +416,9 @@ class InsertSelectCheck {
       Clause(view, "join", {"JOIN"}, "rows of one range would meet only rows of the same range");
     } else if (kind == "TABLE") {
       CheckTableNode(tree, index, view);
+    } else if (kind == "COLUMN") {
+      const std::string_view name = node.Attribute("column_name");
+      if (IsPartNameColumn(name)) part_name_columns_.emplace(name, view);
     } else if (kind == "SORT") {
       if (node.Attribute("with_fill") == "1")
         Clause(view, "with_fill", {"WITH", "FILL"}, "every range would be filled on its own");
@@ -474,6 +480,8 @@ class InsertSelectCheck {
                       fmt::format("views nest above {} levels: {}", kViewDepthMax, name))
             .Explain(kFitsNot, name, "name the source table itself");
       }
+      PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(as_select));
+      CheckSettings(tokens, name);
       PF_TRY(CheckAst(as_select, name));
       return CheckQueryTree(as_select, name, depth + 1);
     }
@@ -488,6 +496,34 @@ class InsertSelectCheck {
     if (tables_.contains(rules_.source.ToString())) return;
     Refuse(kFitsNot, "source", "SELECT that does not read " + rules_.source.ToString(),
            places_.Words({"FROM"}), "the job's source must be read, or nothing of it would arrive");
+  }
+
+  // Virtual columns that say which part a row lies in: a worker attaches every part under one name
+  // of its own, so they would have other values there than on the server.
+  Status CheckPartNames() {
+    if (part_name_columns_.empty()) return {};
+    // A table may have a column of its own by that name.
+    PF_ASSIGN(const std::string answer,
+              AskEngine(ctx_, engine_,
+                        fmt::format("SELECT name FROM system.columns WHERE database = {} AND "
+                                    "table = {} FORMAT TSVRaw",
+                                    QuoteString(rules_.source.database),
+                                    QuoteString(rules_.source.table)),
+                        "", sql_));
+    std::set<std::string> own;
+    for (size_t begin = 0; begin < answer.size();) {
+      const size_t end = std::min(answer.find('\n', begin), answer.size());
+      own.insert(answer.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    for (const auto& [name, view] : part_name_columns_) {
+      if (own.contains(name)) continue;
+      Refuse(kFitsNot, "virtual_column", Named("virtual column " + name, view),
+             view.empty() ? places_.Words({name}) : places_.Table(view),
+             "parts have other names where they are rewritten; choose rows by columns of "
+             "the table");
+    }
+    return {};
   }
 
   // A clause named by its words; in a view the view's name is the place.
@@ -515,6 +551,7 @@ class InsertSelectCheck {
   SqlVerdict verdict_;
   std::vector<SqlToken> formatted_tokens_;  // refers to verdict_.formatted
   std::set<std::string> tables_;
+  std::map<std::string, std::string> part_name_columns_;  // name → view that reads it, or ""
 };
 
 bool HasEffect(const SqlVerdict& verdict, Effect effect) {

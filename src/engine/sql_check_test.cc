@@ -259,6 +259,67 @@ TEST_F(SqlCheckTest, ReservedSettingsAreRefusedAtEveryLevel) {
   }
 }
 
+TEST_F(SqlCheckTest, ColumnsThatNameThePartAreRefused) {
+  for (const std::string sql :
+       {"INSERT INTO dst.e SELECT id, d, s FROM src.e WHERE _part = 'all_2_2_0'",
+        "INSERT INTO dst.e SELECT id, d, _part FROM src.e",
+        "INSERT INTO dst.e SELECT _block_number, d, s FROM src.e",
+        "INSERT INTO dst.e SELECT * FROM (SELECT id, d, toString(_part_data_version) FROM src.e)",
+        "INSERT INTO dst.e SELECT x._part_index, x.d, x.s FROM src.e AS x"}) {
+    const SqlVerdict verdict = Check(sql);
+    EXPECT_TRUE(Has(verdict, "virtual_column")) << sql << Kinds(verdict);
+    EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2105) << sql;
+  }
+  for (const std::string sql :
+       {"INSERT INTO dst.e SELECT id, d, _partition_id FROM src.e WHERE _part_offset > 3",
+        "INSERT INTO dst.e SELECT id, d, '_part' FROM src.e",
+        "INSERT INTO dst.e SELECT id, d, s AS _part FROM src.e"}) {
+    EXPECT_FALSE(Has(Check(sql), "virtual_column")) << sql;
+  }
+  // A table may have such a column of its own.
+  const auto made = engine_->Query(
+      ctx(), "CREATE TABLE src.parts (id UInt64, _part String) ENGINE = MergeTree ORDER BY id", {});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  InsertSelectRules rules = Rules();
+  rules.source.table = "parts";
+  EXPECT_FALSE(Has(Check("INSERT INTO dst.e SELECT id, today(), _part FROM src.parts", rules),
+                   "virtual_column"));
+}
+
+TEST_F(SqlCheckTest, SettingsThatEndAStatementEarlyAreRefusedAtEveryLevel) {
+  for (const std::string setting :
+       {"max_execution_time = 1, timeout_overflow_mode = 'break'",
+        "`timeout_overflow_mode` = 'break'", "timeout_overflow_mode_leaf = 'break'",
+        "read_overflow_mode = 'break'", "read_overflow_mode_leaf = 'break'",
+        "result_overflow_mode = 'break'", "group_by_overflow_mode = 'any'",
+        "sort_overflow_mode = 'break'", "set_overflow_mode = 'break'",
+        "join_overflow_mode = 'break'", "distinct_overflow_mode = 'break'",
+        "transfer_overflow_mode = 'break'", "parallel_replica_offset = 1",
+        "partial_result_on_first_cancel = 1"}) {
+    for (const std::string& sql :
+         {"INSERT INTO dst.e SETTINGS " + setting + " SELECT id, d, s FROM src.e",
+          "INSERT INTO dst.e SELECT id, d, s FROM src.e SETTINGS " + setting,
+          "INSERT INTO dst.e SELECT * FROM (SELECT id, d, s FROM src.e SETTINGS " + setting +
+              ")"}) {
+      const SqlVerdict verdict = Check(sql);
+      EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2113)
+          << sql << Kinds(verdict);
+    }
+  }
+}
+
+TEST_F(SqlCheckTest, TheSettingsOfAViewAreJudgedToo) {
+  const auto made = engine_->Query(ctx(),
+                                   "CREATE VIEW src.early AS SELECT id, d, s FROM src.e SETTINGS "
+                                   "max_rows_to_read = 1, read_overflow_mode = 'break'",
+                                   {});
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  const SqlVerdict verdict = Check("INSERT INTO dst.e SELECT id, d, s FROM src.early");
+  EXPECT_EQ(RefusalOf(verdict, "x", Chunking::kOff).explanation().pf_number, 2113)
+      << Kinds(verdict);
+  EXPECT_TRUE(Has(verdict, "inner_settings")) << Kinds(verdict);
+}
+
 TEST_F(SqlCheckTest, TablesReadAreResolved) {
   InsertSelectRules rules = Rules();
   rules.database = "src";

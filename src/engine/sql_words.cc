@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 
 namespace partforge {
@@ -53,10 +54,14 @@ constexpr std::array kNonDeterministicPrefixes =
 constexpr std::array kReservedSettings = std::to_array<Name>(
     {"additional_table_filters", "force_optimize_projection", "log_comment", "max_insert_threads",
      "max_threads", "optimize_use_projections", "readonly"});
-constexpr std::array kRowSetSettings =
-    std::to_array<Name>({"additional_result_filter", "apply_deleted_mask", "final", "limit",
-                         "max_limit_for_vector_search_queries", "offset", "read_overflow_mode",
-                         "result_overflow_mode", "use_query_condition_cache"});
+// Parts of names. A statement that ends well with a part of its rows looks like one that was
+// complete: the read and written counts agree. So no *_overflow_mode (every limit must throw), and
+// nothing that reads one replica's share only.
+constexpr std::array kReservedPartsOfNames = std::to_array<Name>(
+    {"overflow_mode", "parallel_replica", "partial_result", "skip_unavailable_shards"});
+constexpr std::array kRowSetSettings = std::to_array<Name>(
+    {"additional_result_filter", "apply_deleted_mask", "final", "limit",
+     "max_limit_for_vector_search_queries", "offset", "use_query_condition_cache"});
 
 std::string Lower(std::string_view name) {
   std::string lower(name);
@@ -76,6 +81,11 @@ bool BeginsAsIn(const List& list, std::string_view name) {
                      [name](Name prefix) { return name.starts_with(prefix); });
 }
 
+bool ContainsOneOf(std::span<const Name> parts, std::string_view name) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [name](Name part) { return name.find(part) != std::string_view::npos; });
+}
+
 }  // namespace
 
 bool IsHarmlessTableFunction(std::string_view name) {
@@ -92,8 +102,16 @@ bool IsNonDeterministicFunction(std::string_view name) {
   return IsIn(kNonDeterministic, lower) || BeginsAsIn(kNonDeterministicPrefixes, lower);
 }
 
+bool IsPartNameColumn(std::string_view name) {
+  static constexpr std::array kColumns =
+      std::to_array<Name>({"_block_number", "_disk_name", "_part", "_part_data_version",
+                           "_part_granule_offset", "_part_index", "_part_starting_offset"});
+  return IsIn(kColumns, name);
+}
+
 SettingVerdict JudgeJobSetting(std::string_view name) {
-  if (IsIn(kReservedSettings, name) || name.starts_with("max_memory_usage"))
+  if (IsIn(kReservedSettings, name) || name.starts_with("max_memory_usage") ||
+      ContainsOneOf(kReservedPartsOfNames, name))
     return SettingVerdict::kReserved;
   if (IsIn(kRowSetSettings, name)) return SettingVerdict::kRowSet;
   return name == "max_block_size" ? SettingVerdict::kWarned : SettingVerdict::kFree;

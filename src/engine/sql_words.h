@@ -18,6 +18,9 @@ bool IsExternalFunction(std::string_view name);
 // Functions whose value differs from run to run or with the order of blocks (clickhouse-parts
 // §9.2).
 bool IsNonDeterministicFunction(std::string_view name);
+// A virtual column of MergeTree whose value follows from the part's name or place, not from its
+// rows.
+bool IsPartNameColumn(std::string_view name);
 
 // What a job's own SETTINGS clause may not, or had better not, name (clickhouse-parts §9.1,
 // user-experience §10).

@@ -25,25 +25,21 @@ FailureClass ClassOf(Code code) {
     case Code::kInvalidArgument:
       return FailureClass::kSql;
     case Code::kNotFound:
+    case Code::kCorruption:
       return FailureClass::kData;
     case Code::kAlreadyExists:
+    case Code::kUnknownOutcome:
       return FailureClass::kDoubt;
     case Code::kRefused:
       return FailureClass::kEnv;
     case Code::kConflict:
       return FailureClass::kConflict;
     case Code::kLeaseLost:
-      return FailureClass::kTransient;
     case Code::kUnavailable:
+    case Code::kCancelled:
       return FailureClass::kTransient;
     case Code::kExhausted:
       return FailureClass::kResource;
-    case Code::kCorruption:
-      return FailureClass::kData;
-    case Code::kUnknownOutcome:
-      return FailureClass::kDoubt;
-    case Code::kCancelled:
-      return FailureClass::kTransient;
     case Code::kInternal:
       return FailureClass::kInternal;
   }

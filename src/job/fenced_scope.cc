@@ -91,7 +91,7 @@ Result<Thing> FencedScope::Intend(const Context& ctx, const Thing& thing) {
 }
 
 Status FencedScope::SetThing(const Context& ctx, const Thing& as_it_was, const Thing& now) {
-  const Status set = store_.SetThing(ctx, as_it_was, now);
+  Status set = store_.SetThing(ctx, as_it_was, now);
   if (set.ok() || set.code() != Code::kUnknownOutcome) return set;
   PF_ASSIGN(const auto things, Things(ctx));
   for (const Thing& one : things) {

@@ -144,7 +144,7 @@ struct JobKind {
 };
 class KindTable {
  public:
-  Status Add(JobKind kind);                           // kAlreadyExists
+  Status Add(const JobKind& kind);                    // kAlreadyExists
   Result<JobKind> Find(std::string_view name) const;  // kNotFound
   std::vector<std::string> Names() const;
 

@@ -4,11 +4,10 @@
 
 namespace partforge {
 
-Status KindTable::Add(JobKind kind) {
-  const std::string name = kind.name;
-  const auto [it, is_new] = kinds_.try_emplace(name, std::move(kind));
+Status KindTable::Add(const JobKind& kind) {
+  const auto [it, is_new] = kinds_.try_emplace(kind.name, kind);
   if (!is_new) {
-    return Status(Code::kAlreadyExists, fmt::format("job kind is registered twice: {}", name));
+    return Status(Code::kAlreadyExists, fmt::format("job kind is registered twice: {}", kind.name));
   }
   return {};
 }

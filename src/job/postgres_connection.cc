@@ -159,6 +159,7 @@ Result<SqlRows> PostgresConnection::Run(const SqlStatement& statement, SqlArgs a
     texts.push_back(TextOf(ArgNamed(statement, args, name)));
   }
   std::vector<const char*> values;
+  values.reserve(texts.size());
   for (const std::string& text : texts) values.push_back(text.c_str());
   const PgResult result(PQexecPrepared(connection_, prepared->name.c_str(),
                                        static_cast<int>(values.size()), values.data(), nullptr,

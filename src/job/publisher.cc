@@ -312,7 +312,7 @@ Status Publisher::ApplyUntilPublished(const Context& ctx, Committer& committer,
     switch (last.code()) {
       case Code::kRefused:
       case Code::kCorruption: {
-        const Status retracted = RetractAndAbort(ctx, committer, scope, last);
+        Status retracted = RetractAndAbort(ctx, committer, scope, last);
         // The target changed under the retract, and the committer turned back to publishing.
         if (!retracted.ok() && retracted.code() == Code::kConflict) continue;
         return retracted;

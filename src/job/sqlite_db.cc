@@ -1,5 +1,6 @@
 #include "job/sqlite_db.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -8,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "base/files.h"
 #include "job/connection_pool.h"
 
 namespace partforge {
@@ -259,10 +261,19 @@ Result<std::unique_ptr<SqliteDb>> SqliteDb::Open(const Context& ctx, SqliteOptio
     return Status(Code::kNotFound, fmt::format("state store is absent: {}", options.path.string()));
   }
   if (!is_there && options.path.has_parent_path()) {
-    std::filesystem::create_directories(options.path.parent_path(), error);
-    if (error) {
+    const Status made = MakeDirectories(options.path.parent_path());
+    if (!made.ok()) {
       return Status(Code::kInvalidArgument, fmt::format("make the folder of state store {}: {}",
-                                                        options.path.string(), error.message()));
+                                                        options.path.string(), made.message()));
+    }
+  }
+  // The SQL of jobs may hold secrets: for this user alone. SQLite gives its log the same mode.
+  if (!is_there) {
+    const Result<UniqueFd> made = OpenFile(options.path, O_RDWR | O_CREAT, 0600);
+    if (!made.ok()) {
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("make state store {}: {}", options.path.string(), made.status().message()));
     }
   }
   auto db = std::make_unique<SqliteDb>(std::make_unique<State>(std::move(options)));

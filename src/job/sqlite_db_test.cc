@@ -46,6 +46,16 @@ TEST_F(SqliteDbTest, WritesAreFlushedAndLoggedAhead) {
   EXPECT_EQ(db->RunAlone(ctx_, kJournal, {})->row(0).Text(0), "wal");
 }
 
+TEST_F(SqliteDbTest, AFreshStoreIsOfItsUserAlone) {
+  const auto db = Open();
+  const auto mode = [&](const char* name) {
+    return static_cast<unsigned>(std::filesystem::status(folder_ / "sub" / name).permissions());
+  };
+  EXPECT_EQ(mode("."), 0700u);
+  EXPECT_EQ(mode("state.db"), 0600u);
+  EXPECT_EQ(mode("state.db-wal"), 0600u);
+}
+
 TEST_F(SqliteDbTest, AFailedBodyLeavesNothing) {
   const auto db = Open();
   const Status status = db->Write(ctx_, [](SqlSession& session) -> Status {

@@ -103,7 +103,8 @@ Worker::Worker(JobStore& store, const KindTable& kinds, WorkerOptions options,
                            .renewal = options_.renewal}),
       claimer_(store, kinds, keeper_, ClaimOptionsOf(options_)),
       publisher_(store, kinds, PublisherOptionsOf(options_)),
-      maintainer_(store, kinds, MaintainOptionsOf(options_)) {}
+      maintainer_(store, kinds, MaintainOptionsOf(options_)),
+      environment_(options_.environment_patience_ms) {}
 
 Result<Stepped> Worker::Step(const Context& ctx) {
   PF_ASSIGN(const auto claimed, claimer_.Claim(ctx, 1));
@@ -123,6 +124,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
   Count(end);
   if (end == AttemptEnd::kLost) return {};
   claimer_.Learn(lease, ended);
+  environment_.Note(ctx.clock.NowMs(), ended);
   if (end == AttemptEnd::kFailed) {
     Ignore(ctx, PauseAfterEqualFailures(ctx, store_, lease.tasks.front().job),
            "the next failure looks again");
@@ -189,6 +191,7 @@ Status Worker::RunSlots(const Context& ctx) {
   run_ctx.stop = run_stop.get_token();
 
   std::vector<std::jthread> slots;
+  slots.reserve(static_cast<size_t>(options_.parallel));
   for (int slot = 0; slot < options_.parallel; ++slot) {
     slots.emplace_back([this, run_ctx, last = last_word.get_token(), &board, slot] {
       RunSlot(run_ctx, last, board, slot);
@@ -196,7 +199,7 @@ Status Worker::RunSlots(const Context& ctx) {
   }
   std::jthread publishing([this, run_ctx, &board] { PublishUntilStopped(run_ctx, board); });
 
-  const Status fed = FeedSlots(run_ctx, board);
+  Status fed = FeedSlots(run_ctx, board);
   run_stop.request_stop();
   board.Close();
   if (!board.WaitForLeave(options_.parallel, options_.shutdown_grace_ms)) {
@@ -211,6 +214,7 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
   while (!ctx.IsStopping()) {
     const int64_t free = board.WaitForFree(ctx.stop);
     if (free == 0 || ctx.IsStopping()) break;
+    PF_TRY(environment_.verdict());
     const int64_t news = board.WaitForNews(-1, 0, ctx.stop);
     auto claimed = claimer_.Claim(ctx, free);
     if (!claimed.ok()) {
@@ -233,7 +237,7 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
       if (!is_left.ok() && !MayPass(is_left.status())) return is_left.status();
     }
     if (board.IsQuiet(options_.parallel)) {
-      const Status admission = CheckAdmission(ctx);
+      Status admission = CheckAdmission(ctx);
       if (!admission.ok() && admission.code() == Code::kExhausted) {
         if (options_.until == RunUntil::kJobsDone) return admission;
         WarnNothingFits(ctx, admission);
@@ -244,7 +248,8 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
   return {};
 }
 
-void Worker::RunSlot(const Context& ctx, std::stop_token last_word, SlotBoard& board, int slot) {
+void Worker::RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board,
+                     int slot) {
   while (auto work = board.Take()) {
     Ignore(ctx, RunWork(ctx, last_word, *work, slot), "the lease ends by itself");
     board.Announce();

@@ -12,6 +12,7 @@
 
 #include "base/context.h"
 #include "job/attempt_runner.h"
+#include "job/environment_watch.h"
 #include "job/job_store.h"
 #include "job/kind.h"
 #include "job/lease_keeper.h"
@@ -46,6 +47,7 @@ struct WorkerOptions {
   int64_t crashes_max = 3;               // leases that ran out before a task is FAILED as poison
   int64_t attempts_max = 0;              // see FailureRules
   int64_t shutdown_grace_ms = 15'000;
+  int64_t environment_patience_ms = 600'000;  // see EnvironmentWatch
   int64_t batch_bytes_max = INT64_MAX, batch_tasks_max = 20;
   std::optional<StagePermits::Limits> permits;  // unset = as many of each as slots
   // Admission: the largest task that fits now, asked before each claim; empty = no limit.
@@ -75,7 +77,8 @@ class Worker {
 
   // Works until `until` or ctx.stop: one thread a slot, one that only renews leases, one that
   // publishes and maintains. A store that does not answer is waited for; any other failure of the
-  // store ends the run. After a stop: claims nothing more, cancels, settles what is finished, hands
+  // store ends the run, and so does an environment that refuses everything for too long. After a
+  // stop: claims nothing more, cancels, settles what is finished, hands
   // back the rest, and returns once the executors have returned (they must within seconds of the
   // stop); settlements are given up after shutdown_grace_ms.
   Result<RunSummary> Run(const Context& ctx);
@@ -101,7 +104,7 @@ class Worker {
   Status RunOnce(const Context& ctx);
   Status RunSlots(const Context& ctx);
   Status FeedSlots(const Context& ctx, SlotBoard& board);
-  void RunSlot(const Context& ctx, std::stop_token last_word, SlotBoard& board, int slot);
+  void RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board, int slot);
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
   void Count(AttemptEnd end);
   Status publish_failure() const;
@@ -116,6 +119,7 @@ class Worker {
   WorkClaimer claimer_;
   Publisher publisher_;
   Maintainer maintainer_;
+  EnvironmentWatch environment_;
   int64_t warned_at_ms_ = -1;  // that nothing fits; by the feeding thread only
   mutable std::mutex mutex_;
   RunSummary summary_;      // guarded by mutex_

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "job/failure.h"
 #include "job/worker.h"
 #include "testing/copy_world.h"
 
@@ -137,6 +138,24 @@ TEST_F(WorkerRun, AStopHandsBackWhatIsNotDoneAndSettlesWhatIs) {
   EXPECT_EQ(CountOf(TaskState::kFinished), 1);
   EXPECT_EQ(CountOf(TaskState::kReady), 7);
   EXPECT_EQ(CountOf(TaskState::kInProgress), 0);
+}
+
+TEST_F(WorkerRun, AnEnvironmentThatRefusesEverythingEndsTheRun) {
+  LambdaExecutor executor([](const Context&, const Lease& lease, TaskScope&) -> Result<Settlement> {
+    const Failure failure =
+        FailureFrom(Status(Code::kRefused, "403 AccessDenied").Explain(7003, "s3", "rights"));
+    return ReleasedSettlement(lease, &failure, 60'000);
+  });
+  world_.kind.executor = &executor;
+  MakeJob(2, {.lines_per_task = 1});
+  WorkerOptions options = Options();
+  options.until = RunUntil::kStopped;
+  options.environment_patience_ms = 0;
+  const auto summary = Open(options)->Run(world_.ctx());
+  ASSERT_FALSE(summary.ok());
+  EXPECT_EQ(summary.status().code(), Code::kInternal);
+  EXPECT_EQ(summary.status().explanation().pf_number, 7003);
+  EXPECT_EQ(CountOf(TaskState::kReady), 2);
 }
 
 TEST_F(WorkerRun, OnceIsOneWorkItem) {

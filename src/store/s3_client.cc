@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kReplyBytesMax = 64 << 20;
 constexpr int64_t kErrorBytesMax = 256 << 10;
-constexpr int64_t kSkewMs = 4 * 60 * 1000;  // S3 refuses above 15 minutes
+constexpr int64_t kSkewMs = int64_t{4} * 60 * 1000;  // S3 refuses above 15 minutes
 constexpr int64_t kRetryAfterMsMax = 60'000;
 constexpr size_t kRegionBytesMax = 32;
 

@@ -10,7 +10,7 @@
 namespace partforge {
 namespace {
 
-constexpr int64_t kRefreshAheadMs = 5 * 60 * 1000;
+constexpr int64_t kRefreshAheadMs = int64_t{5} * 60 * 1000;
 constexpr int64_t kTokenFileBytesMax = 64 << 10;
 constexpr std::string_view kInstanceUrl = "http://169.254.169.254";
 constexpr std::string_view kContainerHost = "http://169.254.170.2";

@@ -70,7 +70,8 @@ std::string EncodeQuery(const QueryParameters& query) {
   for (const auto& [name, value] : query) encoded.emplace_back(UrlEncode(name), UrlEncode(value));
   std::sort(encoded.begin(), encoded.end());
   std::string out;
-  for (const auto& [name, value] : encoded) out += (out.empty() ? "" : "&") + name + "=" + value;
+  for (const auto& [name, value] : encoded)
+    out += fmt::format("{}{}={}", out.empty() ? "" : "&", name, value);
   return out;
 }
 
@@ -85,7 +86,7 @@ std::string CanonicalRequest(const SigV4Request& request) {
   const std::map<std::string, std::string> headers = CanonicalHeaders(request.headers);
   std::string text =
       request.method + "\n" + request.path + "\n" + EncodeQuery(request.query) + "\n";
-  for (const auto& [name, value] : headers) text += name + ":" + value + "\n";
+  for (const auto& [name, value] : headers) text += fmt::format("{}:{}\n", name, value);
   return text + "\n" + NamesOf(headers) + "\n" + request.payload_hash;
 }
 

@@ -1,106 +1,111 @@
-"""The crash matrix: kills the real program with SIGKILL at every fault point of upload, rewrite and import, runs the same
-command again, and compares the destination with the oracle row by row.
+"""The crash matrix: kills the real program with SIGKILL at every fault point of upload, rewrite, import, retry and cleaning,
+runs the same command again, and compares the destination with the oracle row by row.
 
-First one run records which points each step hits (PARTFORGE_FAULT_TRACE); then one run per (step, point, hit).
-PARTFORGE_CRASH_SHARE=third runs a third of them, chosen by the commit's hash; all runs every one.
+First one run of each scenario records which points each command hits (PARTFORGE_FAULT_TRACE); together they must be all
+points of the program but the named ones. Then one run per (scenario, step, point, hit); some at once, since they mostly wait.
+PARTFORGE_CRASH_SHARE=third runs a third of them, chosen by the commit's hash; all runs every one. A word on the command
+line runs those with that word in their name.
 """
 import collections
+import concurrent.futures
 import hashlib
 import os
 import subprocess
 import sys
+import time
+import traceback
 
-sys.path.insert(0, os.path.join(os.environ["PARTFORGE_SOURCE_DIR"], "tests", "e2e"))
-from rig import Failed, Folder, Rig, Server, check, same_rows  # noqa: E402
+from scenarios import (Abandoned, Chunks, Large, Paused, Recovered, Refused, Scenario, Seed, Undone, Unfrozen)
+from rig import BINARY, Failed, Folder, LocalPlace, RemotePlace, Server, check
 
 # check: PF-10, PF-11, PF-12, PF-48
-HITS_MAX = 2   # a point that is hit once a part or a piece is killed at its first hits only
-
-MODES = {
-    "whole": [],
-    "chunks": ["--tier=seed", "--insert-chunk-min-rows=400"],
-    "merged": ["--tier=T6"],
+LOCAL, REMOTE = "sqlite+local", "postgres+s3"
+SCENARIOS = collections.OrderedDict([
+    ("whole", (Scenario, LOCAL)),
+    ("unfrozen", (Unfrozen, LOCAL)),
+    ("chunks", (Chunks, LOCAL)),
+    ("seed", (Seed, LOCAL)),
+    ("paused", (Paused, LOCAL)),
+    ("swept", (Recovered, LOCAL)),
+    ("recovered", (Recovered, REMOTE)),
+    ("large", (Large, REMOTE)),
+    ("refused", (Refused, REMOTE)),
+    ("undone", (Undone, REMOTE)),
+    ("abandoned", (Abandoned, REMOTE)),
+])
+NOT_REACHED = {   # points that no command of this version reaches, and why
+    "data.closed_avro": "lake tables", "data.closed_file": "lake tables", "data.closed_orc": "lake tables", "data.closed_parquet": "lake tables",
+    "job.applied_direct": "commits without a fence", "job.staged_direct": "commits without a fence",
+    "job.claimed_batch": "compaction of finished parts", "job.replanned": "compaction of finished parts",
+    "store.object_copied": "jobs that borrow objects", "store.object_copied_in_parts": "jobs that borrow objects",
 }
 
 
-class Scenario:
-    def __init__(self, folder, server, name, mode):
-        self.server = server
-        self.mode = mode
-        self.database = "c_" + name
-        self.job = "crash-" + name.replace("_", "-")
-        self.folder = os.path.join(folder, name)
-        os.makedirs(self.folder)
-        self.rig = Rig(self.folder, server)
+class Matrix:
+    def __init__(self, folder):
+        self.folder = folder
+        self.server = Server(os.path.join(folder, "server"))
+        self.remote = None
+        try:
+            self.remote = RemotePlace(os.path.join(folder, "remote"))
+        except Exception:
+            self.stop()
+            raise
 
-    def prepare(self):
-        db, sql = self.database, self.server.sql
-        sql("CREATE DATABASE %s" % db)
-        sql("CREATE TABLE %s.src (id UInt64, day Date, kind LowCardinality(String), note Nullable(String), tags Array(String)) "
-            "ENGINE = MergeTree PARTITION BY toYYYYMM(day) ORDER BY id" % db)
-        sql("SYSTEM STOP MERGES %s.src" % db)
-        for part in range(2):
-            sql("INSERT INTO %s.src SELECT number + %d, toDate('2026-01-01') + number %% 50, ['a', 'b', 'c'][1 + number %% 3], "
-                "if(number %% 7 = 0, NULL, toString(number)), [toString(number %% 5)] FROM numbers(800)" % (db, part * 700))
-        destination = ("CREATE TABLE %s.dst (kind LowCardinality(String), id UInt64, day Date, note String, tags Array(String)) "
-                       "ENGINE = MergeTree PARTITION BY kind ORDER BY (day, id)" % db)
-        sql(destination)
-        select = "SELECT kind, id, day, ifNull(note, 'none') AS note, tags FROM %s.src WHERE id %% 11 != 0" % db
-        self.oracle = select
-        self.schema = self.rig.write("new.sql", destination)
-        self.insert = self.rig.write("insert.sql", "INSERT INTO %s.dst %s" % (db, select))
+    def stop(self):
+        self.server.stop()
+        if self.remote:
+            self.remote.stop()
 
-    def steps(self):
-        rig, db = self.rig, self.database
-        url = "--clickhouse-url=" + self.server.url
-        return collections.OrderedDict([
-            ("freeze", ["freeze", "--database=" + db, "--table=src", "--freeze=" + db, url]),
-            ("upload", ["upload-freeze", "--database=" + db, "--table=src", "--freeze=" + db, "--bucket=forge", "--job-id=" + self.job, url,
-                        "--destination-schema-file=" + self.schema, "--insert-select-file=" + self.insert, *rig.state, *rig.store, *rig.scratch]),
-            ("worker", ["worker", "--drain", "--job-id=" + self.job, "--lease-ttl=1s", "--parallel=1", "--max-crashes=100", "--metrics-addr=",
-                        *MODES[self.mode], *rig.state, *rig.store, *rig.scratch]),
-            ("import", ["import-finished", "--job-id=" + self.job, "--database=" + db, "--table=dst", "--import-lease-ttl=1s", url, *rig.state, *rig.store]),
-        ])
+    def make(self, kind, name):
+        scenario, place = SCENARIOS[kind]
+        here = os.path.join(self.folder, name + ".place")
+        return scenario(self.folder, self.server, self.remote if place == REMOTE else LocalPlace(here), name)
 
-    def run(self, killed_step=None, fault=None, trace_folder=None):
-        self.prepare()
-        was_killed = False
-        for step, words in self.steps().items():
-            trace = os.path.join(trace_folder, step) if trace_folder else None
-            if step == killed_step:
-                exit_code, _, err = self.rig.run(*words, fault=fault, expect=None)
-                was_killed = exit_code == -9
-                check(was_killed, "%s was not killed at %s: exit %s\n%s" % (step, fault, exit_code, err[-2000:]))
-                # A freeze that was killed after its effect refuses the same name again: the hard links are there.
-                expect = {0, 3} if step == "freeze" else 0
-                self.rig.run(*words, expect=expect)
-            else:
-                self.rig.run(*words, trace=trace)
-        rows = same_rows(self.server, self.oracle, "SELECT * FROM %s.dst" % self.database)
-        check(rows > 1000, "the oracle is empty")
-        summary = self.rig.status(self.job)["summary"]
-        check(summary["status"] == "IMPORTED" and not summary["live_commits"], "the job ended as %s" % summary)
-        detached = self.server.number("SELECT count() FROM system.detached_parts WHERE database = '%s'" % self.database)
-        check(detached == 0, "%d directories are left in detached/" % detached)
-        left = os.path.join(self.server.sql("SELECT data_paths[1] FROM system.tables WHERE database = '%s' AND name = 'dst'" % self.database).strip(), "detached")
-        check(not [n for n in os.listdir(left) if n.startswith("pf")], "leftovers in %s: %s" % (left, os.listdir(left)))
-        self.server.sql("DROP DATABASE %s SYNC" % self.database)
+    def trace(self, kind):
+        """One run without a kill; answers [(step, command, {point: hits}), …]."""
+        traces = os.path.join(self.folder, "trace-" + kind)
+        os.makedirs(traces)
+        made = self.make(kind, "trace_" + kind)
+        made.run(trace_folder=traces)
+        found = []
+        for step, words in made.steps().items():
+            hits = collections.Counter()
+            path = os.path.join(traces, step)
+            if os.path.exists(path):
+                with open(path) as f:
+                    hits.update(line.strip() for line in f)
+            found.append((step, words[0], hits))
+        return found
+
+    def kill(self, kind, index, step, fault):
+        self.make(kind, "%s_%d" % (kind, index)).run(step, fault)
 
 
-def trace_points(folder, server, mode):
-    traces = os.path.join(folder, "trace-" + mode)
-    os.makedirs(traces)
-    Scenario(folder, server, "trace_" + mode, mode).run(trace_folder=traces)
-    points = []
-    for step in ("freeze", "upload", "worker", "import"):
-        path = os.path.join(traces, step)
-        hits = collections.Counter()
-        if os.path.exists(path):
-            with open(path) as f:
-                hits.update(line.strip() for line in f)
-        for point, count in sorted(hits.items()):
-            points += [(mode, step, point, hit) for hit in range(1, min(count, HITS_MAX) + 1)]
+def chosen_points(traces):
+    """[(scenario, step, point, hit), …] from {scenario: trace}."""
+    points, known = [], set()
+    for kind, trace in traces.items():
+        scenario = SCENARIOS[kind][0]
+        fresh = set()
+        for step, command, hits in trace:
+            for point, count in sorted(hits.items()):
+                is_new = (command, point) not in known and (command, point) not in fresh
+                wanted = point in scenario.selects if scenario.selects is not None else is_new or point in scenario.also
+                fresh.add((command, point))
+                if wanted:
+                    points += [(kind, step, point, hit) for hit in range(1, min(count, scenario.hits_max) + 1)]
+        known |= fresh
     return points
+
+
+def check_all_are_reached(traces):
+    listed = subprocess.run([BINARY, "debug", "fault-points"], capture_output=True, text=True, check=True).stdout.split()
+    reached = {point for trace in traces.values() for _, _, hits in trace for point in hits}
+    missing = sorted(set(listed) - reached - set(NOT_REACHED))
+    check(not missing, "no scenario reaches %s" % ", ".join(missing))
+    wrong = sorted((reached - set(listed)) | (set(NOT_REACHED) & reached) | (set(NOT_REACHED) - set(listed)))
+    check(not wrong, "the list of points that are not reached is wrong about %s" % ", ".join(wrong))
 
 
 def commit_number():
@@ -108,40 +113,60 @@ def commit_number():
     return int(hashlib.sha256(done.stdout).hexdigest(), 16)
 
 
-def main():
+def each(pool, tasks, work):
+    """Runs work(task) for all at once; answers how many failed."""
+    failed = 0
+    started = {pool.submit(timed, work, task): task for task in tasks}
+    for future in concurrent.futures.as_completed(started):
+        error, took = future.result()
+        name = started[future]
+        name = name if isinstance(name, str) else "%s %s %s:%d" % name
+        print("%s %-60s %5.1f s%s" % ("FAIL" if error else "ok  ", name, took, "\n" + error if error else ""), flush=True)
+        failed += bool(error)
+    return failed
+
+
+def timed(work, task):
+    started, error = time.monotonic(), None
+    try:
+        work(task)
+    except Failed as failure:
+        error = str(failure)
+    except Exception:   # a scenario that breaks is a failed one; the others still run
+        error = traceback.format_exc()
+    return error, time.monotonic() - started
+
+
+def run(folder, pool, wanted):
     share = os.environ.get("PARTFORGE_CRASH_SHARE", "third")
-    wanted = sys.argv[1:]
-    passed = failed = 0
-    with Folder("crash") as folder:
-        server = Server(os.path.join(folder, "server"))
-        try:
-            points = trace_points(folder, server, "whole")
-            known = {(step, point) for _, step, point, _ in points}
-            for mode in ("chunks", "merged"):   # of the other modes only what is new
-                points += [p for p in trace_points(folder, server, mode) if p[1] == "worker" and (p[1], p[2]) not in known]
-            number = commit_number()
-            for index, (mode, step, point, hit) in enumerate(points):
-                name = "%s %s %s:%d" % (mode, step, point, hit)
-                if wanted and not any(word in name for word in wanted):
-                    continue
-                if not wanted and share == "third" and (index + number) % 3 != 0:
-                    continue
-                try:
-                    Scenario(folder, server, "%s_%d" % (mode, index), mode).run(step, "%s:%d:kill" % (point, hit))
-                    passed += 1
-                    print("ok   " + name, flush=True)
-                except Failed as error:
-                    failed += 1
-                    print("FAIL %s\n%s" % (name, error), flush=True)
-            print("%d points in all" % len(points))
-            check(failed == 0, "%d points failed" % failed)
-        except Failed as error:
-            print("FAIL %s" % error, flush=True)
-            failed = max(failed, 1)
-        finally:
-            server.stop()
-    print("%d passed, %d failed" % (passed, failed))
-    sys.exit(1 if failed or not passed else 0)
+    matrix = Matrix(folder)
+    try:
+        traces = {}
+        failed = each(pool, list(SCENARIOS), lambda kind: traces.update({kind: matrix.trace(kind)}))
+        check(not failed, "%d scenarios fail without a kill" % failed)
+        traces = {kind: traces[kind] for kind in SCENARIOS}
+        check_all_are_reached(traces)
+        points = chosen_points(traces)
+        numbers = {point: index for index, point in enumerate(points)}
+        number = commit_number()
+        if wanted:
+            tasks = [p for p in points if any(word in "%s %s %s:%d" % p for word in wanted)]
+        else:
+            tasks = [p for p in points if share != "third" or (numbers[p] + number) % 3 == 0]
+        failed = each(pool, tasks, lambda p: matrix.kill(p[0], numbers[p], p[1], "%s:%d:kill" % (p[2], p[3])))
+        print("%d points in all, %d passed, %d failed" % (len(points), len(tasks) - failed, failed))
+        check(tasks and not failed, "%d points failed" % failed)
+    finally:
+        matrix.stop()
+
+
+def main():
+    try:
+        with Folder("crash") as folder, concurrent.futures.ThreadPoolExecutor((os.cpu_count() or 2) + 1) as pool:
+            run(folder, pool, sys.argv[1:])
+    except Failed as error:
+        print("FAIL %s" % error, flush=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

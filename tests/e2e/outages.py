@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import socketserver
 import subprocess
 import threading
@@ -28,6 +29,12 @@ def engine_child(worker):
                 pass
         return None
     return look
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def slow_job(rig, name, rows=11):
@@ -82,19 +89,38 @@ def test_a_worker_sleeps_past_its_lease(folder, server, place):
     job.freeze()
     job.upload()
     words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", *rig.state, *rig.store, "--job-id=" + job.id]
-    sleeper = rig.start("worker", "--once", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, "sleeper"), *words,
+    sleeper = rig.start("worker", "--once", "--json", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, "sleeper"), *words,
                         fault="clickhouse.meta_uploaded:1:stop")
     eventually(lambda: stopped(sleeper.pid), "the first worker stops after its upload")
     time.sleep(1.2)   # its lease of one second runs out
     rig.run("worker", "--drain", "--worker-id=second", *rig.scratch, *words)
     taken = job.status()["parts"][0]
+    before = events_of(rig, job)
     os.kill(sleeper.pid, signal.SIGCONT)
-    rig.end(sleeper, expect=None)
+    _, out, _ = rig.end(sleeper)
+    told = json.loads(out)
+    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the sleeper says: %s" % told)
     part = job.status()["parts"][0]
     check(part["status"] == "FINISHED" and part["worker_id"].startswith("second") and part["meta_key"] == taken["meta_key"], "after waking: %s" % part)
     check(taken["meta_key"] in place.keys(), "the winner's objects are gone")
+    taken_over(before)
+    check(events_of(rig, job) == before, "the sleeper changed something: %s" % events_of(rig, job))
     job.publish()
     check(job.compare() == 800, "not all rows")
+
+
+def events_of(rig, job):
+    return rig.json("events", "--job-id=" + job.id, *rig.state)["events"]
+
+
+def taken_over(events):
+    """The events show one part whose first attempt lost its lease, and whose second ended it."""
+    seen = [(e["event"], e["epoch"], e["to"]) for e in events if e["part_id"]]
+    story = [("claimed", 1, "IN_PROGRESS"), ("lease_expired", 1, ""), ("claimed", 2, "IN_PROGRESS"), ("settled", 2, "FINISHED")]
+    check([e for e in seen if e in story] == story and seen[-1] == story[-1] and not [e for e in seen if e[2] in ("FINISHED", "FAILED") and e[1] == 1],
+          "the events tell another story: %s" % events)
+    actors = [e["actor"] for e in events if e["event"] == "claimed"]
+    check(actors[0] != actors[1] and actors[1] == "second", "claimed by %s" % actors)
 
 
 # check: PF-47
@@ -136,7 +162,11 @@ def test_freezes_that_are_refused(folder, server, place):
     rig = Rig(folder, server, place, "refusals")
     job = plain(rig, "refusals", rows=100, parts=2)
     job.freeze()
-    rig.refused(2127, 3, "freeze", "--freeze=" + job.freeze_name, *job.source_words())
+    check(rig.json("freeze", "--freeze=" + job.freeze_name, *job.source_words())["was_there"], "the same freeze is another one")
+    server.sql("ALTER TABLE %s FREEZE PARTITION tuple() WITH NAME 'of_then'" % job.source)
+    server.sql("INSERT INTO %s SELECT * FROM %s LIMIT 1" % (job.source, job.source))
+    rig.refused(2127, 3, "freeze", "--freeze=of_then", *job.source_words())
+    server.sql("ALTER TABLE %s DETACH PART 'all_3_3_0'" % job.source)
     rig.refused(2101, 1, "freeze", "--freeze=x", "--database=" + job.database, "--table=nothing", *rig.url)
     server.sql("CREATE VIEW %s.v AS SELECT 1" % quoted(job.database))
     rig.refused(2101, 3, "freeze", "--freeze=x", "--database=" + job.database, "--table=v", *rig.url)
@@ -150,6 +180,85 @@ def test_freezes_that_are_refused(folder, server, place):
     rig.refused(2108, 3, "freeze", "--freeze=y", *job.source_words())
     rig.refused(2108, 3, *job.upload_words())
     server.sql("KILL MUTATION WHERE database = '%s'" % job.database)
+
+
+def test_a_paused_job_is_told(folder, server, place):
+    rig = Rig(folder, server, place, "paused")
+    job = plain(rig, "paused", rows=50, parts=2)
+    job.freeze()
+    job.upload()
+    import sqlite3
+    state = os.path.join(place.folder, "paused.db")
+
+    def pause(flag):
+        with sqlite3.connect(state) as db:
+            check(db.execute("UPDATE jobs SET paused = ? WHERE job_id = ?", (flag, job.id)).rowcount == 1, "no such job")
+
+    pause(1)
+    for end in ("--drain", "--once"):
+        err = rig.refused(2143, 3, *[w for w in job.worker_words() if w != "--drain"], end)
+        check("retry-failed" in err and "2 parts wait" in err, err)
+    rig.refused(2143, 3, "rewrite", "--job-id=" + job.id, "--bucket=forge", *job.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
+    check(job.summary()["paused"] and job.summary()["counts"]["READY"] == 2, "a paused job was worked on: %s" % job.summary())
+    pause(0)
+    job.work()
+    job.publish()
+    check(job.compare() == 80, "not all rows")
+
+
+# A worker that is asked while its engine says nothing: stopped, as if it hung.
+# check: PF-50
+def test_metrics_answer_while_the_engine_does_not(folder, server, place):
+    rig = Rig(folder, server, place, "scrape")
+    job = slow_job(rig, "scrape")
+    job.freeze()
+    job.upload()
+    port = free_port()
+    worker = rig.start("worker", "--job-id=" + job.id, "--metrics-addr=127.0.0.1:%d" % port, "--parallel=1", *rig.state, *rig.store, *rig.scratch)
+
+    def page():
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    engine = eventually(engine_child(worker), "the engine child")
+    os.kill(engine, signal.SIGSTOP)
+    eventually(lambda: stopped(engine), "the engine stands still")
+    status, text = page()
+    check(status == 200 and "partforge_rewrite_current_stage{" in text and "partforge_build_info{" in text, "%s: %s" % (status, text[:2000]))
+    status, again = page()
+    check(status == 200 and "partforge_forges_started_total" in again, "the second scrape: %s" % again[:2000])
+    check(stopped(engine), "the engine answered after all")
+    os.kill(engine, signal.SIGCONT)
+    eventually(lambda: job.summary(is_quiet=False)["counts"]["FINISHED"] == 1, "the part is done")
+    # And killed for good: the page is of the worker's own process.
+    os.kill(engine, signal.SIGKILL)
+    eventually(lambda: not engine_child(worker)(), "the engine is gone")
+    status, text = page()
+    check(status == 200 and "partforge_forges_completed_total" in text, "%s: %s" % (status, text[:2000]))
+    worker.send_signal(signal.SIGTERM)
+    rig.end(worker)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# The child is killed when it does not end the insert by itself (clickhouse-parts §9.9).
+def test_sigterm_while_the_engine_hangs(folder, server, place):
+    rig = Rig(folder, server, place, "deaf")
+    job = slow_job(rig, "deaf")
+    job.freeze()
+    job.upload()
+    worker = rig.start("worker", "--job-id=" + job.id, "--metrics-addr=", "--parallel=1", "--json", *rig.state, *rig.store, *rig.scratch)
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    engine = eventually(engine_child(worker), "the engine child")
+    os.kill(engine, signal.SIGSTOP)
+    worker.send_signal(signal.SIGTERM)
+    _, out, _ = rig.end(worker, expect=0, timeout=60)
+    check(json.loads(out)["released"] == 1 and job.summary()["counts"]["READY"] == 1, "not given back: %s" % out)
+    check(not os.path.exists("/proc/%d" % engine), "the engine still stands there")
+    job.work()
+    job.publish()
+    check(job.compare() == 11, "not all rows")
 
 
 # The schema text; there is no replicated rig to freeze a part of one.
@@ -324,7 +433,24 @@ def test_hostile_archives(folder, server, place):
 
 
 LOCAL = [test_sigterm_in_insert, test_import_by_another_user, test_an_attach_that_was_cut_off, test_engine_is_killed_in_insert, test_a_worker_sleeps_past_its_lease, test_covered_part_in_the_freeze,
-         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_full_work_disk, test_hostile_archives]
+         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_metrics_answer_while_the_engine_does_not,
+         test_sigterm_while_the_engine_hangs, test_full_work_disk, test_hostile_archives]
+
+
+class Outage:
+    """PostgreSQL is away as long as this lasts."""
+
+    def __init__(self, place):
+        base = open(os.path.join(place.postgres.folder, "pgbase")).read().strip()
+        self.data, self.log = os.path.join(base, "data"), os.path.join(base, "log")
+        self.pg_ctl = subprocess.run("ls /usr/lib/postgresql/*/bin/pg_ctl | tail -n 1", shell=True, capture_output=True, text=True).stdout.strip()
+        self.as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+
+    def __enter__(self):
+        subprocess.run([*self.as_user, self.pg_ctl, "-D", self.data, "-m", "immediate", "-w", "stop"], check=True, stdout=subprocess.DEVNULL)
+
+    def __exit__(self, kind, value, trace):
+        subprocess.run([*self.as_user, self.pg_ctl, "-D", self.data, "-w", "-l", self.log, "start"], check=True, stdout=subprocess.DEVNULL)
 
 
 # An outage that is shorter than the lease.
@@ -336,18 +462,80 @@ def test_postgres_is_away(folder, server, place):
     job.upload()
     worker = rig.start(*job.worker_words(), "--state-progress-interval=500ms")
     eventually(waits_in_insert(rig, job), "the worker inserts")
-    data = os.path.join(open(os.path.join(place.postgres.folder, "pgbase")).read().strip(), "data")
-    pg_ctl = subprocess.run("ls /usr/lib/postgresql/*/bin/pg_ctl | tail -n 1", shell=True, capture_output=True, text=True).stdout.strip()
-    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    subprocess.run([*as_user, pg_ctl, "-D", data, "-m", "immediate", "-w", "stop"], check=True, stdout=subprocess.DEVNULL)
-    rig.refused(6001, 7, "job-status", "--job-id=" + job.id, *rig.state)
-    rig.refused(6001, 7, *job.import_words())
-    time.sleep(3)   # the outage itself
-    check(worker.poll() is None, "the worker died with the state store")
-    subprocess.run([*as_user, pg_ctl, "-D", data, "-w", "-l", os.path.join(os.path.dirname(data), "log"), "start"], check=True, stdout=subprocess.DEVNULL)
+    with Outage(place):
+        rig.refused(6001, 7, "job-status", "--job-id=" + job.id, *rig.state)
+        rig.refused(6001, 7, *job.import_words())
+        time.sleep(3)   # the outage itself
+        check(worker.poll() is None, "the worker died with the state store")
     rig.end(worker)
     part = job.status()["parts"][0]
     check(part["status"] == "FINISHED" and part["attempts"] == 1, "the work was done again: %s" % part)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# Past the lease, when the work is done and only its commit is on the way: nobody took the part over, so it holds.
+# check: PF-40
+def test_postgres_is_away_past_the_lease_of_a_commit(folder, server, place):
+    rig = Rig(folder, server, place, "late")
+    job = plain(rig, "late", rows=100, parts=1)
+    job.freeze()
+    job.upload()
+    # The delay stands between the upload of the description and the commit: the store goes away in it.
+    worker = rig.start(*job.worker_words(), "--lease-ttl=5s", fault="clickhouse.meta_uploaded:1:delay=1500")
+    eventually(lambda: [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith(".json") and "/meta/" in k], "the description is uploaded")
+    with Outage(place):
+        time.sleep(2.5)   # the commit is tried and tried again, with pauses
+        os.kill(worker.pid, signal.SIGSTOP)
+        time.sleep(4)     # the lease runs out
+    os.kill(worker.pid, signal.SIGCONT)
+    rig.end(worker)
+    part = job.status()["parts"][0]
+    check(part["status"] == "FINISHED" and part["attempts"] == 1 and part["epoch"] == 1, "the commit did not hold: %s" % part)
+    job.publish()
+    check(job.compare() == 80, "not all rows")
+
+
+# Past the lease in the middle of the work: it is given up and done again, by the same worker.
+# check: PF-40
+def test_postgres_is_away_past_the_lease_of_a_worker_alone(folder, server, place):
+    rig = Rig(folder, server, place, "alone")
+    job = slow_job(rig, "alone")
+    job.freeze()
+    job.upload()
+    worker = rig.start(*job.worker_words(), "--lease-ttl=1s", "--poll-interval=200ms")
+    eventually(waits_in_insert(rig, job), "the worker inserts")
+    with Outage(place):
+        time.sleep(2)   # the lease runs out
+        check(worker.poll() is None, "the worker died with the state store")
+    rig.end(worker)
+    part = job.status()["parts"][0]
+    check(part["status"] == "FINISHED" and part["attempts"] == part["epoch"] == 2 and part["crash_count"] <= 1, "after the outage: %s" % part)
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+
+
+# Past the lease, and another worker took the part over: what the first one made is dropped.
+# check: PF-40
+def test_postgres_is_away_and_another_takes_over(folder, server, place):
+    rig = Rig(folder, server, place, "over")
+    job = slow_job(rig, "over")
+    job.freeze()
+    job.upload()
+    words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", "--max-crashes=100", *rig.state, *rig.store, "--job-id=" + job.id]
+    first = rig.start("worker", "--once", "--json", "--worker-id=first", "--work-dir=" + os.path.join(folder, "first"), *words)
+    eventually(waits_in_insert(rig, job), "the first worker inserts")
+    with Outage(place):
+        os.kill(first.pid, signal.SIGSTOP)   # it is the slower one to see that the store is back
+        time.sleep(1.2)   # its lease runs out
+    rig.run("worker", "--drain", "--worker-id=second", *rig.scratch, *words)
+    taken, before = job.status()["parts"][0], events_of(rig, job)
+    check(taken["status"] == "FINISHED" and taken["attempts"] == 2 and taken["worker_id"].startswith("second"), "not taken over: %s" % taken)
+    os.kill(first.pid, signal.SIGCONT)
+    told = json.loads(rig.end(first)[1])
+    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the first worker says: %s" % told)
+    check(job.status()["parts"][0] == taken and events_of(rig, job) == before, "the first worker changed something")
+    taken_over(before)
     job.publish()
     check(job.compare() == 11, "not all rows")
 
@@ -432,5 +620,6 @@ def test_services_that_do_not_answer(folder, server, place):
     rig.refused(6006, 5, *job.upload_words(), "--prefix=elsewhere")
 
 
-REMOTE = [test_postgres_is_away, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
+REMOTE = [test_postgres_is_away, test_postgres_is_away_past_the_lease_of_a_commit, test_postgres_is_away_past_the_lease_of_a_worker_alone,
+          test_postgres_is_away_and_another_takes_over, test_object_store_misbehaves, test_services_that_do_not_answer, test_sigterm_in_insert,
           test_a_worker_sleeps_past_its_lease]

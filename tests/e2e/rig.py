@@ -18,6 +18,8 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
+import schemas
+
 BINARY = os.environ["PARTFORGE_BINARY"]
 SOURCE = os.environ["PARTFORGE_SOURCE_DIR"]
 DEPS = os.environ["PARTFORGE_DEPS_PREFIX"]
@@ -31,6 +33,11 @@ class Failed(Exception):
 
 class Skipped(Exception):
     pass
+
+
+def skipped(name, reason):
+    """Says that a test, or a part of one, could not run here. scripts/check lists these lines at its end."""
+    print("SKIPPED %-49s %s" % (name, reason), flush=True)
 
 
 def check(condition, message):
@@ -253,10 +260,10 @@ class Rig:
               "%s\nended with %s, expected %s\n%s\n%s" % (" ".join(words), done.returncode, expect, out[-3000:], err[-6000:]))
         return done.returncode, out, err
 
-    def start(self, *words, fault=None):
+    def start(self, *words, fault=None, trace=None):
         """Starts the program; the caller waits for it with `end`."""
         return subprocess.Popen([BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                env=self.surroundings(fault))
+                                env=self.surroundings(fault, trace))
 
     def end(self, process, expect=0, timeout=300):
         out, err = process.communicate(timeout=timeout)
@@ -277,14 +284,16 @@ class Rig:
     def json(self, *words, **options):
         _, out, err = self.run(*words, "--json", **options)
         try:
-            return json.loads(out)
+            document = json.loads(out)
         except json.JSONDecodeError as error:
             raise Failed("%s printed no JSON document: %s\n%s\n%s" % (words[0], error, out, err)) from None
+        faults = schemas.of_document(words[0], document)
+        check(not faults, "; ".join(faults[:10]))
+        return document
 
     def status(self, job, is_quiet=True):
         """job-status, with everything that could disturb its one document. Counts and parts agree when nobody works."""
         document = self.json("job-status", "--job-id=" + job, "--details", "-vv", *self.state)
-        check(document["schema"] == "partforge.job-status/1", "unknown schema: %s" % document["schema"])
         summary = document["summary"]
         if not is_quiet:
             return document
@@ -447,7 +456,7 @@ class Folder:
 
 def run_tests(tests, wanted=None):
     """Runs the named tests (all without names), one line each; answers (passed, failed, skipped)."""
-    passed = failed = skipped = 0
+    passed = failed = left_out = 0
     for name, test in tests.items():
         if wanted and not any(word in name for word in wanted):
             continue
@@ -457,19 +466,19 @@ def run_tests(tests, wanted=None):
             passed += 1
             print("ok   %-52s %6.1f s" % (name, time.monotonic() - started), flush=True)
         except Skipped as reason:
-            skipped += 1
-            print("SKIPPED %-49s %s" % (name, reason), flush=True)
+            left_out += 1
+            skipped(name, reason)
         except Failed as error:
             failed += 1
             print("FAIL %-52s %6.1f s\n%s" % (name, time.monotonic() - started, error), flush=True)
         except Exception:   # a test that breaks is a failed test; the others still run
             failed += 1
             print("FAIL %-52s %6.1f s\n%s" % (name, time.monotonic() - started, traceback.format_exc()), flush=True)
-    return passed, failed, skipped
+    return passed, failed, left_out
 
 
-def finish(passed, failed, skipped):
-    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+def finish(passed, failed, left_out):
+    print("%d passed, %d failed, %d skipped" % (passed, failed, left_out))
     sys.exit(1 if failed or not passed else 0)
 
 

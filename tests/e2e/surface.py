@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -66,6 +67,24 @@ def test_mistakes_are_told(folder, server, place):
     rig.refused(1015, 2, "check", "--job-sql=" + rig.write("q.sql", "SELECT 1"), "--dest-schema=" + rig.write("t.sql", "CREATE"),
                 "--source-schema=" + rig.write("s.sql", "CREATE"), "--work-dir=/proc/nothing")
     rig.refused(1012, 2, "list-jobs", "--state-url=sqlite:/a", "--postgres-url=postgres://b/c")
+    # What cannot be taken back is asked for; without a terminal only --yes answers.
+    risky = ["import-finished", "--job-id=x", "--database=a", "--table=b", "--skip-schema-check", *rig.state]
+    rig.refused(1017, 3, *risky)
+    rig.refused(6003, 1, *risky, "--yes")
+    for answer, wanted in ((b"no\n", "PF1017"), (b"y\n", "PF6003")):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "r+b", buffering=0) as terminal, subprocess.Popen(
+                [BINARY, *risky], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=rig.surroundings()) as asked:
+            os.close(theirs)
+            terminal.write(answer)
+            said = b""
+            try:
+                while chunk := terminal.read(4096):
+                    said += chunk
+            except OSError:   # the program has ended
+                pass
+            asked.wait(timeout=60)
+        check(b"[y/N]" in said and wanted.encode() in said, "asked on a terminal and told %r: %s" % (answer, said))
     rig.refused(1013, 2, "check", "--job-sql=" + rig.write("empty.sql", " \n"), "--dest-schema=/x", "--source-schema=/y")
     rig.refused(1005, 2, "list-jobs", "--state-url=mysql://x")
     rig.refused(1005, 2, "explain", "PF1")
@@ -216,7 +235,11 @@ def test_every_exit(folder, server, place):
     rig.run("list-jobs", *rig.state, expect=1)
     rig.run("list-jobs", "--nonsense", expect=2)
     job.freeze()
-    rig.run("freeze", "--freeze=" + job.freeze_name, *job.source_words(), expect=3)
+    check(rig.json("freeze", "--freeze=" + job.freeze_name, *job.source_words())["was_there"], "the same freeze is another one")
+    server.sql("ALTER TABLE %s FREEZE PARTITION tuple() WITH NAME 'of_others'" % job.source)
+    server.sql("INSERT INTO %s SELECT * FROM %s LIMIT 1" % (job.source, job.source))
+    rig.run("freeze", "--freeze=of_others", *job.source_words(), expect=3)
+    server.sql("ALTER TABLE %s DETACH PART 'all_4_4_0'" % job.source)
     job.upload()
     rig.run("import-finished", "--clickhouse-url=http://127.0.0.1:9", *job.import_words()[1:4], *rig.state, *rig.store, expect={3, 7})
     rig.run("list-jobs", "--state-url=postgres://a@127.0.0.1:9/b", expect=7)
@@ -304,6 +327,11 @@ def test_every_command_may_be_killed(folder, server, place):
     check(rig.json("gc", "--older-than=0", *rig.state, *rig.store, *rig.scratch)["objects"] == [], "gc left something")
     rig.run("verify", job.id, "--level=rows", *rig.state, *rig.store, *rig.scratch)
     job.compare()
+    # The id of a finished job does not make another request done.
+    other = plain(rig, "other", rows=50)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=forge", *other.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=forge", *job.source_words(), *other.files(), *rig.state, *rig.store, *rig.scratch)
+    rig.refused(6006, 5, "rewrite", "--job-id=" + job.id, "--bucket=elsewhere", *job.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch)
 
 
 CANARY = "canary-7f3a91c2d4"
