@@ -85,7 +85,6 @@ BatonOptions BatonOptionsOf(const HistoryOptions& options) {
 TokenCommitter::Variant VariantOf(Mistake mistake) {
   if (mistake == Mistake::kSharedNames) return TokenCommitter::Variant::kSharedNames;
   if (mistake == Mistake::kCopies) return TokenCommitter::Variant::kCopies;
-  if (mistake == Mistake::kNamesOnly) return TokenCommitter::Variant::kNamesOnly;
   return TokenCommitter::Variant::kRight;
 }
 

@@ -12,7 +12,6 @@ enum class Mistake : uint8_t {
   kNone,
   kSharedNames,  // staged names are the same in every epoch
   kCopies,       // what is bound is copied into place instead of moved
-  kNamesOnly,    // what is bound is looked for under its own names alone
   kBlindApply,   // a lake commit is added without asking whether it is there
 };
 

@@ -167,7 +167,7 @@ Status TokenCommitter::Take(const Context& ctx, const Commit& fenced, CommitScop
 
 Result<TokenCommitter::Seen> TokenCommitter::Look(const Piece& piece) {
   const auto inode = static_cast<int64_t>(piece.ino);
-  const bool trusts_names = variant_ == Variant::kSharedNames || variant_ == Variant::kCopies;
+  const bool trusts_names = variant_ != Variant::kRight;
   std::vector<std::pair<std::string, Place>> names{{StagedName(piece.token), Place::kStaged},
                                                    {piece.token, Place::kPlaced},
                                                    {AttachingName(piece.token), Place::kAttaching},
@@ -181,7 +181,6 @@ Result<TokenCommitter::Seen> TokenCommitter::Look(const Piece& piece) {
   }
   PF_ASSIGN(const bool is_in_table, target_.IsInTable(inode));
   if (is_in_table) return Seen{Place::kInTable, {}};
-  if (variant_ == Variant::kNamesOnly) return Seen{};
   PF_ASSIGN(const std::optional<std::string> other, target_.FindByInode(inode));
   if (other) {
     // Under an earlier token: a retract was turned back and the piece bound anew.

@@ -20,7 +20,6 @@ class TokenCommitter final : public Committer {
     kRight,
     kSharedNames,  // every epoch stages under the same names, and uses what it finds there
     kCopies,       // places a copy of what is bound instead of the thing itself
-    kNamesOnly,    // looks for what is bound under the piece's own names alone
   };
   TokenCommitter(FakeTarget& target, ObjectStore& store, Variant variant)
       : target_(target), store_(store), variant_(variant) {}
