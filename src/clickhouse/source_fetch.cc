@@ -54,8 +54,10 @@ Status CheckHoldsJob(const Context& ctx, ObjectStore& store, std::string_view so
   const size_t end = source_key.rfind(kSources);
   if (end == std::string_view::npos) return {};
   const std::string job_prefix(source_key.substr(0, end + 1));
-  PF_ASSIGN(const ListPage page, store.List(ctx, job_prefix, std::nullopt));
-  if (!page.objects.empty()) return {};
+  const Result<ListPage> page = store.List(ctx, job_prefix, std::nullopt);
+  const bool is_bucket_absent = !page.ok() && page.status().code() == Code::kNotFound;
+  if (!page.ok() && !is_bucket_absent) return page.status();
+  if (page.ok() && !page->objects.empty()) return {};
   return Status(Code::kRefused,
                 fmt::format("the object store holds nothing of the job: {}", job_prefix))
       .Explain(2126, store.url(),
