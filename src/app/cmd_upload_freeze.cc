@@ -101,30 +101,6 @@ Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary)
   return {};
 }
 
-// Whether an earlier run has begun with this job: by its row, or, when the state store was lost, by
-// what it has uploaded.
-Result<bool> HasBegun(const CommandInput& input, const clickhouse::UploadFreezeRequest& request) {
-  const Result<std::unique_ptr<SqlJobStore>> state = OpenState(input, SchemaUse::kRead);
-  if (state.ok() && (*state)->View(input.ctx, request.job_id).ok()) return true;
-  BucketStores stores(input);
-  PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, request.bucket));
-  PF_ASSIGN(const clickhouse::JobKeys keys,
-            clickhouse::JobKeys::Make(request.prefix, request.job_id));
-  PF_ASSIGN(const ListPage sources, store->List(input.ctx, keys.root() + "/source/", std::nullopt));
-  return !sources.objects.empty();
-}
-
-// The table is judged as it is now; a job that has begun was judged when it was frozen.
-Result<clickhouse::UploadPlan> PlanOf(const CommandInput& input, Engine& server, Engine& local,
-                                      clickhouse::UploadFreezeRequest request) {
-  Result<clickhouse::UploadPlan> plan = clickhouse::PlanUpload(input.ctx, server, local, request);
-  const int number = plan.ok() ? 0 : plan.status().explanation().pf_number;
-  if ((number != 2107 && number != 2108) || request.job_id.empty()) return plan;
-  PF_ASSIGN(request.is_resumed, HasBegun(input, request));
-  if (!request.is_resumed) return plan;
-  return clickhouse::PlanUpload(input.ctx, server, local, request);
-}
-
 Status Run(const CommandInput& input) {
   PF_ASSIGN(const clickhouse::UploadFreezeRequest request,
             UploadRequestFrom(input, input.options.List("freeze")));

@@ -261,7 +261,7 @@ Status RewriteAttempt::Attach(const Context& ctx) {
                   fmt::format("1 active part expected in the source table, {} found", total.parts))
         .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
   }
-  ShowParts(ctx, "source", attached);
+  ShowParts(ctx, "source", attached_);
   visible_rows_ = total.rows;
   if (source_.part.has_lightweight_delete) {
     PF_ASSIGN(visible_rows_, tables_->CountRows(ctx, tables_->source(), ""));
