@@ -111,7 +111,7 @@ TEST_F(QueryHandlerTest, HeadersSayIdFormatZoneAndCounters) {
   const HttpReply reply = Post("SELECT number FROM numbers(10) FORMAT CSV", "query_id=my-id");
   EXPECT_EQ(reply.headers.at("x-clickhouse-query-id"), "my-id");
   EXPECT_EQ(reply.headers.at("x-clickhouse-format"), "CSV");
-  EXPECT_EQ(reply.headers.at("x-clickhouse-timezone"), "UTC");
+  EXPECT_EQ(reply.headers.at("x-clickhouse-timezone") + "\n", Post("SELECT serverTimezone()").body);
   EXPECT_EQ(reply.headers.at("content-type").substr(0, 8), "text/csv");
   const auto whole = Post("SELECT count() FROM numbers(10)", "wait_end_of_query=1");
   EXPECT_NE(whole.headers.at("x-clickhouse-summary").find("\"read_rows\":\"10\""),
