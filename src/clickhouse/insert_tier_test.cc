@@ -47,6 +47,20 @@ TEST(PlanInsert, ABiggerPartIsCutIntoChunksAndLargeBlocks) {
   EXPECT_FALSE(plan.reason.empty());
 }
 
+// Two blocks are in memory at once where one is written while the next is read.
+TEST(PlanInsert, BlocksOfAPartThatDoesNotFitLeaveRoomForTheNextOne) {
+  TierQuestion question;
+  question.block = {.memory_cap_bytes = int64_t{2} << 30,
+                    .slots = 1,
+                    .rows = 10'000'000,
+                    .data_uncompressed_bytes = 1'740'000'000};
+  const InsertPlan plan = PlanInsert(question);
+  ASSERT_EQ(plan.state.tier, InsertTier::kBlocksAndMerge);
+  const int64_t room_bytes = (int64_t{2} << 30) - kEngineBaseBytes;
+  EXPECT_LE(plan.state.block_rows * 174 * 5, room_bytes);
+  EXPECT_GE(plan.state.block_rows * 174 * 6, room_bytes);
+}
+
 TEST(PlanInsert, AnEmptyPartIsOneEmptyRange) {
   EXPECT_EQ(PlanInsert(Question(0, 0, int64_t{4} << 30)).ranges, (std::vector<RowRange>{{0, 0}}));
 }
