@@ -93,7 +93,8 @@ TEST(FailedParts, AreToldByTheRecordOfOneAndItsNumber) {
     EXPECT_EQ(told.message(), "2 parts failed, one of them: the cause");
     return told.explanation().pf_number;
   };
-  EXPECT_EQ(number(2144), 2144);  // only what was the SQL's fault is called so
+  const Status sql = Status(Code::kInternal, "the SQL").Explain(2144, "", "");
+  EXPECT_EQ(FailedParts(1, sql, "job-1", "look").explanation().pf_number, 2144);
   EXPECT_EQ(number(7014), 7014);
   EXPECT_EQ(number(0), 2149);
   EXPECT_EQ(FailedParts(1, Status(), "job-1", "look").message(), "1 part failed");

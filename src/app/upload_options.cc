@@ -55,11 +55,15 @@ namespace {
 
 Status CheckPrefix(std::string_view prefix) {
   constexpr size_t kPrefixBytesMax = 512;  // of the 1024 that a key may have
-  const Result<std::string> normal = clickhouse::NormalizePrefix(prefix);
-  Status checked = normal.ok() && !normal->empty() ? CheckObjectKey(*normal) : normal.status();
-  if (checked.ok() && normal->size() > kPrefixBytesMax)
-    checked = Status(Code::kInvalidArgument, fmt::format("a prefix has at most {} bytes: {}",
-                                                         kPrefixBytesMax, normal->size()));
+  const auto check = [&]() -> Status {
+    PF_ASSIGN(const std::string normal, clickhouse::NormalizePrefix(prefix));
+    if (normal.empty()) return {};
+    PF_TRY(CheckObjectKey(normal));
+    if (normal.size() <= kPrefixBytesMax) return {};
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a prefix has at most {} bytes: {}", kPrefixBytesMax, normal.size()));
+  };
+  Status checked = check();
   if (checked.ok()) return {};
   return std::move(checked)
       .As(Code::kInvalidArgument)

@@ -107,7 +107,8 @@ TEST_F(Wired, SettingsThatNoPartCouldSurviveAreRefusedBeforeAnyIsClaimed) {
     PF_ASSIGN(const ResolvedOptions options, Resolve("worker", std::move(argv)));
     const CommandInput input{world_.context(), options, out_, environment_};
     PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
-    return RewriteSettingsFrom(input, use).status();
+    PF_TRY(RewriteSettingsFrom(input, use));
+    return {};
   };
   EXPECT_TRUE(settings({"--memory=256MiB", "--s3-endpoint=file:///absent"}).ok());
   for (const char* flag : {"--memory=1B", "--memory=1MiB", "--s3-endpoint=ftp://x",
@@ -126,7 +127,8 @@ TEST_F(Wired, AnUploadNamesTheFlagOfAPlaceThatCannotBe) {
               Resolve("upload-freeze",
                       {"--database=d", "--table=t", "--freeze=f", "--bucket=b",
                        "--destination-schema-file=" + file, "--insert-select-file=" + file, flag}));
-    return UploadRequestFrom({world_.context(), options, out_, environment_}, {"f"}).status();
+    PF_TRY(UploadRequestFrom({world_.context(), options, out_, environment_}, {"f"}));
+    return {};
   };
   EXPECT_TRUE(upload("--prefix=a/b").ok());
   EXPECT_TRUE(upload("--prefix=/").ok()) << "no prefix at all";

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "base/files.h"
 #include "base/parallel_for.h"
 #include "clickhouse/rewrite_executor.h"
@@ -40,19 +38,21 @@ Status CheckCodec(const CommandInput& input, clickhouse::SlotEngines& engines, c
   PF_ASSIGN(const std::filesystem::path path, worker.run_folder()->MakeSlot(0));
   PF_ASSIGN(Engine* const engine, engines.Get(input.ctx, 0, clickhouse::EngineWish(path)));
   const QueryOptions quick{.idle_timeout_ms = kAnswerMs};
-  const std::array<std::string, 2> tries = {
-      fmt::format("CREATE TABLE {} (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS "
-                  "default_compression_codec = {}",
-                  kTable, QuoteString(codec)),
-      fmt::format("INSERT INTO {} VALUES (1)", kTable)};
-  Status tried;
-  for (const std::string& sql : tries) {
-    if (tried.ok()) tried = engine->Query(input.ctx, sql, quick).status();
-  }
-  Ignore(
-      input.ctx,
-      engine->Query(input.ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", kTable), quick).status(),
-      "it is dropped before the first part");
+  const auto try_it = [&]() -> Status {
+    PF_TRY(engine->Query(input.ctx,
+                         fmt::format("CREATE TABLE {} (a UInt8) ENGINE = MergeTree ORDER BY a "
+                                     "SETTINGS default_compression_codec = {}",
+                                     kTable, QuoteString(codec)),
+                         quick));
+    PF_TRY(engine->Query(input.ctx, fmt::format("INSERT INTO {} VALUES (1)", kTable), quick));
+    return {};
+  };
+  const auto drop = [&]() -> Status {
+    PF_TRY(engine->Query(input.ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", kTable), quick));
+    return {};
+  };
+  const Status tried = try_it();
+  Ignore(input.ctx, drop(), "it is dropped before the first part");
   if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
     return tried;
   return Status(Code::kInvalidArgument,

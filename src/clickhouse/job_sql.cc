@@ -53,9 +53,10 @@ Status TryOnEmptyTables(const Context& ctx, Engine& local, const JobSqlRequest& 
   QueryOptions options;
   options.database = database;
   options.idle_timeout_ms = kAnswerMs;
-  const Status tried = local.Query(ctx, request.insert_select, options).status();
-  if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
-    return tried;
+  const Result<QueryOutcome> done = local.Query(ctx, request.insert_select, options);
+  if (done.ok()) return {};
+  const Status& tried = done.status();
+  if (tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable) return tried;
   // Of the values: there are none yet.
   if (FailureClassOf(tried) != FailureClass::kSql) return {};
   return Status(Code::kRefused, tried.message())

@@ -147,8 +147,8 @@ class Connection final : public SqlSession {
   // asked.
   Status UseWal(const Context& ctx) {
     // Who may only read the file can look at it as long as nothing has to be switched.
-    PF_ASSIGN(const SqlRows mode, Run({"journal_mode", "PRAGMA journal_mode"}, {}));
-    if (mode.size() == 1 && mode.row(0).Text(0) == "wal") return {};
+    const Result<SqlRows> mode = Run({"journal_mode", "PRAGMA journal_mode"}, {});
+    if (mode.ok() && mode->size() == 1 && mode->row(0).Text(0) == "wal") return {};
     Status outcome;
     for (int tries = 0; tries < kWalTriesMax; ++tries) {
       outcome = RunScript("PRAGMA journal_mode=WAL", "make the state store ready for writing");

@@ -108,12 +108,16 @@ bool IsLoopbackHost(std::string_view host) {
 }
 
 Status CheckEndpoint(std::string_view endpoint) {
-  Status parsed;
-  if (endpoint.starts_with(kFileScheme)) {
-    parsed = ParseFolder(endpoint).status();
-  } else if (!endpoint.empty()) {
-    parsed = ParseEndpoint(endpoint).status();
-  }
+  const auto parse = [&]() -> Status {
+    if (endpoint.empty()) return {};  // AWS
+    if (endpoint.starts_with(kFileScheme)) {
+      PF_TRY(ParseFolder(endpoint));
+    } else {
+      PF_TRY(ParseEndpoint(endpoint));
+    }
+    return {};
+  };
+  Status parsed = parse();
   if (parsed.ok()) return {};
   return std::move(parsed)
       .As(Code::kInvalidArgument)
