@@ -46,9 +46,9 @@ Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t n
 
 Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequest& request) {
   Status fit = CheckSourceTable(ctx, source, request.source, {});
+  if (fit.ok() || !request.is_resumed) return fit;
   const int number = fit.explanation().pf_number;
-  if (fit.ok() || !request.is_resumed || (number != kPatchesOpen && number != kMutationsOpen))
-    return fit;
+  if (number != kPatchesOpen && number != kMutationsOpen) return fit;
   ctx.log.Warn("the table has changed since the freeze; the job goes on with the frozen parts",
                {{"table", request.source.ToString()}, {"change", fit.message()}});
   return {};
