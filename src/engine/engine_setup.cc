@@ -203,9 +203,11 @@ Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   for (const char* name : {"user_files", "user_scripts", "format_schemas", "config.d"}) {
     PF_TRY(MakeDirectories(folder / name));
   }
-  // A table's parts are in store/<xxx>/<uuid>/, frozen ones below shadow/<name>/.
+  // A table's parts are in store/<xxx>/<uuid>/, frozen ones below shadow/<name>/. Modes as the
+  // engine would give them: under a stand-in for a server other users look at its parts.
+  constexpr int kMode = 0777;  // the umask decides
   for (const char* name : {"store", "shadow"}) {
-    PF_TRY(MakeDirectories(data_path / name));
+    PF_TRY(MakeDirectories(data_path / name, kMode));
     SpreadSubfolders(data_path / name);
   }
   EngineSetup setup;

@@ -195,6 +195,15 @@ def test_what_cannot_be_joined_is_refused_and_nothing_written(folder, server, pl
     check(rig.json("file", "concat", out, out, a, "--overwrite")["rows_out"] == 2000, "the file could not be joined to itself")
     check(in_order(server, out) == in_order(server, a, a), "rows of the replaced output")
     untouched(os.path.join(folder, "out"), ["joined.parquet"])
+    # Killed between the new file's name and the end: it stands whole, and the command can be given again.
+    rig.run("file", "concat", out, a, "--overwrite", fault="data.replaced_by_concat:1:kill", expect=-9)
+    check(in_order(server, out) == in_order(server, a), "rows of an output whose command was killed")
+    rig.run("file", "concat", out, a, a, "--overwrite")
+    check(in_order(server, out) == in_order(server, a, a), "rows after the command was given again")
+    for name in os.listdir(os.path.join(folder, "out")):   # the second name of the killed one is nobody's
+        if name.startswith("joined.parquet.partforge-"):
+            os.unlink(os.path.join(folder, "out", name))
+    untouched(os.path.join(folder, "out"), ["joined.parquet"])
     # No rows: a file with the schema, or nothing at all when asked for.
     none = made("none.parquet", "SELECT toInt64(number) AS id, toString(number) AS s FROM numbers(0)")
     empty = os.path.join(folder, "out", "none.parquet")
