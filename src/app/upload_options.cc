@@ -64,7 +64,12 @@ Status CheckPrefix(std::string_view prefix) {
                   fmt::format("a prefix has at most {} bytes: {}", kPrefixBytesMax, normal.size()));
   };
   Status checked = check();
+  // A hostile name keeps its own number (user-experience §11, UX-11).
+  constexpr int kNotOurs = 8006;
   if (checked.ok()) return {};
+  if (checked.explanation().pf_number == kNotOurs)
+    return std::move(checked).Explain(kNotOurs, "--prefix",
+                                      "--prefix=folder/folder, of plain names");
   return std::move(checked)
       .As(Code::kInvalidArgument)
       .Explain(1005, "--prefix", "--prefix=folder/folder, of plain names");

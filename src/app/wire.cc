@@ -268,7 +268,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
 
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use) {
-  PF_TRY(CheckEndpoint(input.options.String("s3-endpoint")));
+  if (input.options.Has("s3-endpoint")) PF_TRY(CheckEndpoint(input.options.String("s3-endpoint")));
   clickhouse::RewriteSettings settings;
   const auto usage = [](const Status& status, std::string_view flag) {
     return Status(status).Explain(1005, fmt::format("--{}", flag),

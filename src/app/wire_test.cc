@@ -132,9 +132,14 @@ TEST_F(Wired, AnUploadNamesTheFlagOfAPlaceThatCannotBe) {
   };
   EXPECT_TRUE(upload("--prefix=a/b").ok());
   EXPECT_TRUE(upload("--prefix=/").ok()) << "no prefix at all";
+  for (const std::string bad : {"--prefix=..", "--prefix=a/../b", "--prefix=.", "--prefix=a\x01"}) {
+    const Status status = upload(bad);
+    EXPECT_EQ(status.code(), Code::kRefused) << bad;
+    EXPECT_EQ(NumberOf(status), 8006) << bad;
+    EXPECT_EQ(status.explanation().where, "--prefix") << bad;
+  }
   for (const std::string bad :
-       {"--prefix=..", "--prefix=a/../b", "--prefix=.", "--prefix=a\x01", "--bucket=..",
-        "--bucket=a/b", "--bucket=forge/", "--s3-endpoint=ftp://x"}) {
+       {"--bucket=..", "--bucket=a/b", "--bucket=forge/", "--s3-endpoint=ftp://x"}) {
     const Status status = upload(bad);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ(NumberOf(status), 1005) << bad;
