@@ -70,7 +70,7 @@ Command EventsCommand() {
            .examples = {"partforge events --job-id=job-5f0e11aa22bb33cc",
                         "partforge events --job-id=job-5f0e11aa22bb33cc --output=ndjson"},
            .options = Join({{{.name = "job-id", .help = "job", .is_required = true},
-                             {.name = "part-id", .help = "one part only"}},
+                             {.name = "part-id", .help = "one part only", .refuses_empty = true}},
                             StateOptions()}),
            .related = {"job-status"}},
           Run};

@@ -12,10 +12,11 @@ namespace partforge::app {
 namespace {
 
 Status Run(const CommandInput& input) {
+  const std::string name = input.options.String("freeze");
+  PF_TRY(clickhouse::CheckFreezeName(name));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   const clickhouse::TableName table{input.options.String("database"),
                                     input.options.String("table")};
-  const std::string name = input.options.String("freeze");
   PF_TRY(clickhouse::CheckSourceTable(
       input.ctx, *server, table,
       {.applies_patches = input.options.Bool("apply-patches"),

@@ -66,7 +66,8 @@ Status Run(const CommandInput& input) {
   }
   std::vector<std::filesystem::path> abandoned;
   std::error_code error;
-  if (std::filesystem::is_directory(WorkDir(input), error)) {
+  if (std::filesystem::status(WorkDir(input), error).type() !=
+      std::filesystem::file_type::not_found) {
     PF_ASSIGN(abandoned, RunFolder::Abandoned(input.ctx, WorkDir(input)));
     if (deletes) PF_TRY(RunFolder::Sweep(input.ctx, WorkDir(input)));
   }
@@ -104,21 +105,22 @@ Command GcCommand() {
        .arguments_min = 0,
        .arguments_max = 0,
        .examples = {"partforge gc", "partforge gc --job-id=job-5f0e11aa22bb33cc --delete"},
-       .options = Join({{{.name = "job-id", .help = "one job (default: all)"},
-                         {.name = "older-than",
-                          .type = OptionType::kDuration,
-                          .default_text = "24h",
-                          .help = "only what was not changed for so long",
-                          .group = "Limits"},
-                         {.name = "delete",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "remove what is listed, and scratch of dead workers"}},
-                        StateOptions(),
-                        StoreOptions(),
-                        {{.name = "work-dir",
-                          .help = "scratch folder of workers on this machine",
-                          .group = "Where"}}}),
+       .options =
+           Join({{{.name = "job-id", .help = "one job (default: all)", .refuses_empty = true},
+                  {.name = "older-than",
+                   .type = OptionType::kDuration,
+                   .default_text = "24h",
+                   .help = "only what was not changed for so long",
+                   .group = "Limits"},
+                  {.name = "delete",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "remove what is listed, and scratch of dead workers"}},
+                 StateOptions(),
+                 StoreOptions(),
+                 {{.name = "work-dir",
+                   .help = "scratch folder of workers on this machine",
+                   .group = "Where"}}}),
        .related = {"list-jobs"}},
       Run};
 }

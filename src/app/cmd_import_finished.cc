@@ -38,7 +38,7 @@ Command ImportFinishedCommand() {
            {{{.name = "job-id", .help = "job", .is_required = true},
              {.name = "database", .help = "database of the destination table", .is_required = true},
              {.name = "table", .help = "destination table", .is_required = true},
-             {.name = "part-id", .help = "one part only"}},
+             {.name = "part-id", .help = "one part only", .refuses_empty = true}},
             ImportOptions(),
             ServerOptions(),
             StateOptions(),

@@ -42,36 +42,48 @@ void ShowParts(const CommandInput& input, const std::vector<JsonDoc>& records, b
                      {.title = "WORKER", .is_right_aligned = false, .may_be_cut = true},
                      {.title = "STAGE"},
                      {.title = "TIER"},
+                     {.title = "PROGRESS_AT"},
+                     {.title = "UPDATED_AT"},
                      {.title = "STAGE_DURATIONS", .is_right_aligned = false, .may_be_cut = true},
                      {.title = "EPOCH", .is_right_aligned = true},
+                     {.title = "LEASE_UNTIL"},
                      {.title = "CLASS"},
                      {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}};
   } else {
     table.columns = {{.title = "PART_ID"},
                      {.title = "STATUS"},
                      {.title = "ATTEMPTS", .is_right_aligned = true},
+                     {.title = "WORKER", .is_right_aligned = false, .may_be_cut = true},
                      {.title = "READ_ROWS", .is_right_aligned = true},
                      {.title = "WRITTEN_ROWS", .is_right_aligned = true},
+                     {.title = "WRITTEN_SIZE", .is_right_aligned = true},
                      {.title = "SOURCE_ROWS", .is_right_aligned = true},
                      {.title = "SOURCE_SIZE", .is_right_aligned = true},
+                     {.title = "DEST_ROWS", .is_right_aligned = true},
                      {.title = "OUTPUT_CH_PARTS", .is_right_aligned = true},
+                     {.title = "PARTITIONS", .is_right_aligned = true},
+                     {.title = "PROGRESS_AT"},
                      {.title = "UPDATED_AT"},
                      {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}};
   }
   for (const JsonDoc& record : records) {
     if (is_detailed) {
-      table.rows.push_back({Text(record, "part_id"), Text(record, "status"),
-                            Text(record, "attempts"), Text(record, "worker_id"),
-                            Text(record, "rewrite_stage"), Text(record, "tier"),
-                            Text(record, "rewrite_stage_durations_ms"), Text(record, "epoch"),
-                            Text(record, "failure_class"), Text(record, "error")});
+      table.rows.push_back(
+          {Text(record, "part_id"), Text(record, "status"), Text(record, "attempts"),
+           Text(record, "worker_id"), Text(record, "rewrite_stage"), Text(record, "tier"),
+           Text(record, "progress_updated_at"), Text(record, "updated_at"),
+           Text(record, "rewrite_stage_durations_ms"), Text(record, "epoch"),
+           Text(record, "lease_expires_at"), Text(record, "failure_class"), Text(record, "error")});
     } else {
-      table.rows.push_back({Text(record, "part_id"), Text(record, "status"),
-                            Text(record, "attempts"), Text(record, "read_rows"),
-                            Text(record, "written_rows"), Text(record, "source_rows"),
-                            FormatBytes(record.value("source_artifact_bytes", int64_t{0})),
-                            Text(record, "destination_active_part_count"),
-                            Text(record, "updated_at"), Text(record, "error")});
+      table.rows.push_back(
+          {Text(record, "part_id"), Text(record, "status"), Text(record, "attempts"),
+           Text(record, "worker_id"), Text(record, "read_rows"), Text(record, "written_rows"),
+           FormatBytes(record.value("destination_active_part_bytes", int64_t{0})),
+           Text(record, "source_rows"),
+           FormatBytes(record.value("source_artifact_bytes", int64_t{0})),
+           Text(record, "destination_active_part_rows"),
+           Text(record, "destination_active_part_count"), Text(record, "partitions"),
+           Text(record, "progress_updated_at"), Text(record, "updated_at"), Text(record, "error")});
     }
   }
   input.out.Line();
@@ -139,8 +151,12 @@ Status Run(const CommandInput& input) {
                   {"rewrite_percent", numbers.rewrite_percent},
                   {"import_completed", numbers.imported},
                   {"import_percent", numbers.import_percent},
+                  {"input_clickhouse_parts", numbers.total},
                   {"current_output_clickhouse_parts", numbers.parts_out},
+                  {"read_rows", flow.rows_in},
+                  {"read_bytes", flow.bytes_in},
                   {"written_rows", numbers.rows_out},
+                  {"written_bytes", flow.bytes_out},
                   {"source_bytes", numbers.bytes},
                   {"sealed", view.tasks_expected >= 0},
                   {"expected_parts", view.tasks_expected},
@@ -170,10 +186,12 @@ Status Run(const CommandInput& input) {
   }
   input.out.Line(fmt::format(
       "job_id: {}\nstatus: {}{}\nparts: {}\nrewrite_complete: {}/{} {:.1f}%\nimport_complete: "
-      "{}/{} {:.1f}%\ncurrent_output_clickhouse_parts: {}\nwritten: {} rows",
+      "{}/{} {:.1f}%\ninput_clickhouse_parts: {}\ncurrent_output_clickhouse_parts: {}\n"
+      "read: {} rows {}\nwritten: {} rows {}",
       job, numbers.status, view.is_paused ? " (paused)" : "", numbers.total, numbers.rewritten,
       numbers.total, numbers.rewrite_percent, numbers.imported, numbers.total,
-      numbers.import_percent, numbers.parts_out, FormatCount(numbers.rows_out)));
+      numbers.import_percent, numbers.total, numbers.parts_out, FormatCount(flow.rows_in),
+      FormatBytes(flow.bytes_in), FormatCount(numbers.rows_out), FormatBytes(flow.bytes_out)));
   if (has_flow) input.out.Line("rows: " + flow.Text());
   Table states{{{.title = "STATE"}, {.title = "COUNT", .is_right_aligned = true}}, {}};
   for (const TaskState one : AllTaskStates())

@@ -83,7 +83,7 @@ Command RetryFailedCommand() {
                     "partforge retry-failed --job-id=job-5f0e11aa22bb33cc "
                     "--part-id=part-9b1c22dd33ee44ff"},
        .options = Join({{{.name = "job-id", .help = "job", .is_required = true},
-                         {.name = "part-id", .help = "one part"},
+                         {.name = "part-id", .help = "one part", .refuses_empty = true},
                          {.name = "all",
                           .type = OptionType::kBool,
                           .default_text = "false",

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
+#include "clickhouse/freeze_scan.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
@@ -23,13 +24,6 @@ namespace partforge::app {
 namespace {
 
 constexpr int64_t kProgressPollMs = 1'000;
-
-// Letters that a freeze name may hold.
-std::string FreezeNameOf(std::string_view job_id) {
-  std::string name = "partforge_";
-  for (const char c : job_id) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
 
 // How far an earlier run of the same command got.
 enum class Reached : uint8_t { kNothing, kJob, kUploaded };
@@ -106,7 +100,8 @@ Status CheckDestination(const CommandInput& input, Engine& server,
   if (rows == 0) return {};
   return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
       .Explain(2123, table.ToString(),
-               "name an empty table; --require-empty=false imports beside the rows that are there");
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
 }
 
 Status CreateDestination(const CommandInput& input, Engine& server,
@@ -148,8 +143,10 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     PF_TRY(frozen);
   }
   const auto copy = [&]() -> Status {
+    clickhouse::UploadFreezeRequest frozen = request;
+    frozen.is_resumed = reached == Reached::kJob;
     PF_ASSIGN(const clickhouse::UploadPlan plan,
-              clickhouse::PlanUpload(input.ctx, server, local->engine(), request));
+              clickhouse::PlanUpload(input.ctx, server, local->engine(), frozen));
     PF_TRY(CreateDestination(input, server, plan));
     ProgressLine progress(input, "uploading");
     const auto total = static_cast<int64_t>(plan.parts.size());
@@ -165,7 +162,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
                                FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));
     return {};
   };
-  const Status copied = copy();
+  Status copied = copy();
   if (copied.ok() || copied.code() == Code::kCancelled) return copied;
   // Refused before the job's row was made: nothing will ever use the freeze.
   const Result<Reached> now = ReachedBefore(input, state, request.job_id);
@@ -201,31 +198,35 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
 }
 
 // Failed parts keep the rest from being published, but for --partial.
-Status CheckFailedParts(const CommandInput& input, const JobView& view, const JobNumbers& numbers,
-                        const RunSummary& worked) {
+Status CheckFailedParts(const CommandInput& input, SqlJobStore& state, const JobView& view,
+                        const JobNumbers& numbers, const RunSummary& worked) {
   const int64_t failed = CountIn(view, TaskState::kFailed);
   if (input.options.Bool("partial")) return {};
   if (Status paused = CheckNotPaused(view); !paused.ok())
     return worked.failed > 0 ? std::move(paused).As(Code::kInternal) : paused;
   if (failed == 0) return {};
-  const bool is_all = numbers.rewritten == 0;
-  return Status(Code::kInternal,
-                fmt::format("{} of {} parts failed, nothing is published", failed, numbers.total))
-      .Explain(is_all ? 2144 : 2149, view.job.id,
-               fmt::format("partforge job-status --job-id={0}   shows why; then  partforge "
-                           "retry-failed --job-id={0} --all  and this command with --job-id={0}",
-                           view.job.id));
+  const Status why =
+      numbers.rewritten == 0 ? FirstFailure(input.ctx, state, view.job.id) : Status();
+  return FailedParts(failed, why, view.job.id,
+                     fmt::format("nothing is published; partforge job-status --job-id={0}   shows "
+                                 "why; then  partforge retry-failed --job-id={0} --all  and this "
+                                 "command with --job-id={0}",
+                                 view.job.id));
 }
 
 Status Run(const CommandInput& input) {
   PF_TRY(ConfirmImport(input));
+  PF_ASSIGN(const int64_t lease_ms, LeaseFrom(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
                                  : input.options.String("job-id");
-  const std::string freeze = FreezeNameOf(job_id);
+  const std::string freeze = clickhouse::FreezeNameOfJob(job_id);
   PF_ASSIGN(clickhouse::UploadFreezeRequest request, UploadRequestFrom(input, {freeze}));
   request.job_id = job_id;
+  WorkerRun run;
+  PF_ASSIGN(run.use, ChooseMachineUse(input));
+  PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them is told before the upload
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kCreate));
   BucketStores stores(input);
@@ -245,10 +246,8 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
 
-  WorkerRun run;
-  PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name = ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
+  run.options.lease_ms = lease_ms;
   run.options.poll_ms = 500;
   run.options.maintain_interval_ms = 1000;
   run.options.only = {job_id};
@@ -262,15 +261,10 @@ Status Run(const CommandInput& input) {
       "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, worked_view, numbers, worked));
+  PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
-  if (!flow.is_conserved) {
-    return Status(Code::kCorruption,
-                  "rows of the source and of the new parts differ: " + flow.Text())
-        .Explain(2137, job_id,
-                 fmt::format("nothing was published; partforge verify {} --level=rows", job_id));
-  }
+  if (!flow.is_conserved) return NotConserved(flow, job_id);
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))

@@ -10,13 +10,13 @@
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/table_freeze.h"
+#include "job/each_task.h"
 
 namespace partforge::app {
 namespace {
-
-constexpr int64_t kPageTasks = 1'000;
 
 // The job is sealed: its source is the copy, and the hard links only hold disk space.
 Status Unfreeze(const CommandInput& input, Engine& server,
@@ -26,6 +26,30 @@ Status Unfreeze(const CommandInput& input, Engine& server,
     PF_FAULT(input.ctx, "app.uploaded_freeze_removed");
   }
   return {};
+}
+
+// Whether an earlier run has begun with this job: by its row, or, when the state store was lost, by
+// what it has uploaded.
+Result<bool> HasBegun(const CommandInput& input, const clickhouse::UploadFreezeRequest& request) {
+  const Result<std::unique_ptr<SqlJobStore>> state = OpenState(input, SchemaUse::kRead);
+  if (state.ok() && (*state)->View(input.ctx, request.job_id).ok()) return true;
+  BucketStores stores(input);
+  PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, request.bucket));
+  PF_ASSIGN(const clickhouse::JobKeys keys,
+            clickhouse::JobKeys::Make(request.prefix, request.job_id));
+  PF_ASSIGN(const ListPage sources, store->List(input.ctx, keys.root() + "/source/", std::nullopt));
+  return !sources.objects.empty();
+}
+
+// The table is judged as it is now; a job that has begun was judged when it was frozen.
+Result<clickhouse::UploadPlan> PlanOf(const CommandInput& input, Engine& server, Engine& local,
+                                      clickhouse::UploadFreezeRequest request) {
+  Result<clickhouse::UploadPlan> plan = clickhouse::PlanUpload(input.ctx, server, local, request);
+  const int number = plan.ok() ? 0 : plan.status().explanation().pf_number;
+  if ((number != 2107 && number != 2108) || request.job_id.empty()) return plan;
+  PF_ASSIGN(request.is_resumed, HasBegun(input, request));
+  if (!request.is_resumed) return plan;
+  return clickhouse::PlanUpload(input.ctx, server, local, request);
 }
 
 // What an earlier run of this very command has done, when it uploaded everything and only did not
@@ -48,19 +72,13 @@ Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
   if (!is_same) return Done();
   clickhouse::UploadSummary summary;
   summary.job_id = view.job.id;
-  for (const TaskState one : AllTaskStates()) {
-    std::optional<TaskId> after = "";
-    while (after) {
-      PF_ASSIGN(TaskPage page, state->Page(input.ctx, view.job.id, one, *after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
-        summary.rows += part.rows;
-        summary.size_bytes += part.size_bytes;
-        ++summary.parts;
-      }
-      after = std::move(page.next);
-    }
-  }
+  PF_TRY(ForEachTask(input.ctx, *state, view.job.id, [&](const Task& task) -> Status {
+    PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
+    summary.rows += part.rows;
+    summary.size_bytes += part.size_bytes;
+    ++summary.parts;
+    return {};
+  }));
   summary.skipped = summary.parts;
   return Done(std::move(summary));
 }
@@ -88,8 +106,7 @@ Status Run(const CommandInput& input) {
             UploadRequestFrom(input, input.options.List("freeze")));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
-  Result<clickhouse::UploadPlan> planned =
-      clickhouse::PlanUpload(input.ctx, *server, local->engine(), request);
+  Result<clickhouse::UploadPlan> planned = PlanOf(input, *server, local->engine(), request);
   if (!planned.ok() && planned.status().explanation().pf_number == 2102) {
     const auto done = DoneBefore(input, request);
     if (done.ok() && done->has_value()) return Tell(input, **done);

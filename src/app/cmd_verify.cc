@@ -29,6 +29,13 @@ Status Run(const CommandInput& input) {
   const auto depth = clickhouse::ParseVerifyDepth(input.options.String("level"));
   if (!depth.ok()) return Status(depth.status()).Explain(1005, "--level", "--level=checksums");
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
+  const std::string named = input.options.String("job-id");
+  if (!input.options.arguments().empty() && !named.empty() &&
+      named != input.options.arguments().front()) {
+    return Status(Code::kInvalidArgument, fmt::format("two jobs are named: {} and {}",
+                                                      input.options.arguments().front(), named))
+        .Explain(1010, "JOB and --job-id", "keep one of them");
+  }
   BucketStores stores(input);
   clickhouse::VerifyRequest request;
   request.job_id = input.options.arguments().empty() ? input.options.String("job-id")
@@ -117,25 +124,26 @@ Status Run(const CommandInput& input) {
 }  // namespace
 
 Command VerifyCommand() {
-  return {{.name = "verify",
-           .purpose = "Reads the artifacts of a job again and compares them with what is recorded; "
-                      "repairs nothing.",
-           .arguments = "[JOB]",
-           .arguments_min = 0,
-           .arguments_max = 1,
-           .examples = {"partforge verify job-5f0e11aa22bb33cc",
-                        "partforge verify job-5f0e11aa22bb33cc --level=rows"},
-           .options =
-               Join({{{.name = "job-id", .help = "job, when it is not the argument"},
-                      {.name = "part-id", .help = "one part only"},
-                      {.name = "level",
-                       .default_text = "checksums",
-                       .help = "meta, checksums, engine (CHECK TABLE) or rows (hash of all rows)"}},
-                     StateOptions(),
-                     StoreOptions(),
-                     EngineOptions()}),
-           .related = {"job-status", "gc"}},
-          Run};
+  return {
+      {.name = "verify",
+       .purpose = "Reads the artifacts of a job again and compares them with what is recorded; "
+                  "repairs nothing.",
+       .arguments = "[JOB]",
+       .arguments_min = 0,
+       .arguments_max = 1,
+       .examples = {"partforge verify job-5f0e11aa22bb33cc",
+                    "partforge verify job-5f0e11aa22bb33cc --level=rows"},
+       .options = Join(
+           {{{.name = "job-id", .help = "job, when it is not the argument", .refuses_empty = true},
+             {.name = "part-id", .help = "one part only", .refuses_empty = true},
+             {.name = "level",
+              .default_text = "checksums",
+              .help = "meta, checksums, engine (CHECK TABLE) or rows (hash of all rows)"}},
+            StateOptions(),
+            StoreOptions(),
+            EngineOptions()}),
+       .related = {"job-status", "gc"}},
+      Run};
 }
 
 }  // namespace partforge::app

@@ -7,6 +7,7 @@
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
 #include "app/worker_run.h"
+#include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
 namespace {
@@ -32,17 +33,22 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
   if (input.ctx.IsStopping()) return {};
   for (const JobId& job : jobs) {
     PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+    if (view.job.kind == clickhouse::kRewriteKind) {
+      PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
+      input.out.Line(fmt::format("rows of {}: {}", job, flow.Text()));
+      if (!flow.is_conserved) return NotConserved(flow, job);
+    }
     const int64_t failed_here = CountIn(view, TaskState::kFailed);
     if (failed_here > 0 && first.empty()) first = job;
     failed += failed_here;
     rewritten += NumbersOf(view).rewritten;
   }
   if (failed == 0) return {};
-  return Status(Code::kInternal, fmt::format("{} parts have failed", failed))
-      .Explain(rewritten == 0 ? 2144 : 2149, first,
-               fmt::format("partforge job-status --job-id={0}   shows why; partforge retry-failed "
-                           "--job-id={0} --all   runs them again",
-                           first));
+  const Status why = rewritten == 0 ? FirstFailure(input.ctx, state, first) : Status();
+  return FailedParts(failed, why, first,
+                     fmt::format("partforge job-status --job-id={0}   shows why; partforge "
+                                 "retry-failed --job-id={0} --all   runs them again",
+                                 first));
 }
 
 Status Run(const CommandInput& input) {
@@ -63,11 +69,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   run.options.name =
       input.options.IsSet("worker-id") ? input.options.String("worker-id") : ProcessName(input);
-  run.options.lease_ms = input.options.DurationMs("lease-ttl");
-  if (run.options.lease_ms < 1000) {
-    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
-        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
-  }
+  PF_ASSIGN(run.options.lease_ms, LeaseFrom(input));
   run.options.poll_ms = input.options.DurationMs("poll-interval");
   run.options.progress_interval_ms = input.options.DurationMs("state-progress-interval");
   run.options.crashes_max = input.options.Int("max-crashes");
@@ -116,8 +118,8 @@ Status Run(const CommandInput& input) {
   if (run.options.until == RunUntil::kJobsDone)
     PF_TRY(CheckDrained(input, *state, run.options.only));
   if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
-    return Status(Code::kInternal, fmt::format("{} parts failed", summary.failed))
-        .Explain(2144, "worker --once", "partforge job-status --job-id=JOB   shows why");
+    return FailedParts(summary.failed, summary.last_failure, "worker --once",
+                       "partforge job-status --job-id=JOB   shows why");
   }
   if (is_idle && input.options.Bool("fail-if-empty")) {
     return Status(Code::kNotFound, "no part was waiting")
@@ -138,60 +140,64 @@ Command WorkerCommand() {
        .arguments_max = 0,
        .examples = {"partforge worker --s3-endpoint=https://s3.example.org",
                     "partforge worker --once --job-id=job-5f0e11aa22bb33cc"},
-       .options = Join(
-           {{{.name = "job-id", .help = "only this job", .is_repeatable = true},
-             {.name = "once",
-              .type = OptionType::kBool,
-              .default_text = "false",
-              .help = "one part or one maintenance pass, then end"},
-             {.name = "drain",
-              .type = OptionType::kBool,
-              .default_text = "false",
-              .help = "end when nothing is left to do for the jobs named"},
-             {.name = "role", .default_text = "all", .help = "all or inserter"},
-             {.name = "worker-id", .help = "name of this worker (default: host and process id)"},
-             {.name = "poll-interval",
-              .type = OptionType::kDuration,
-              .default_text = "10s",
-              .help = "between looks when there is nothing to do",
-              .group = "Limits"},
-             {.name = "lease-ttl",
-              .type = OptionType::kDuration,
-              .default_text = "60s",
-              .help = "how long a silent worker keeps its part",
-              .group = "Limits"},
-             {.name = "max-crashes",
-              .type = OptionType::kInt,
-              .default_text = "3",
-              .help = "leases that run out before a part is taken out of the queue",
-              .group = "Limits"},
-             {.name = "max-attempts",
-              .type = OptionType::kInt,
-              .default_text = "0",
-              .help = "attempts before a part fails for good; 0 = by kind of failure",
-              .group = "Limits"},
-             {.name = "state-progress-interval",
-              .type = OptionType::kDuration,
-              .default_text = "15s",
-              .help = "between progress writes",
-              .group = "Limits"},
-             {.name = "shutdown-grace",
-              .type = OptionType::kDuration,
-              .default_text = "15s",
-              .help = "longest orderly stop",
-              .group = "Limits"},
-             {.name = "metrics-addr",
-              .default_text = ":2112",
-              .help = "address of /metrics, /livez and /readyz; empty = none",
-              .group = "Where"},
-             {.name = "metrics-path",
-              .default_text = "/metrics",
-              .help = "path of the metrics page",
-              .group = "Where"}},
-            RewriteOptions(),
-            StateOptions(),
-            StoreOptions(),
-            EngineOptions()}),
+       .options = Join({{{.name = "job-id",
+                          .help = "only this job",
+                          .is_repeatable = true,
+                          .refuses_empty = true},
+                         {.name = "once",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "one part or one maintenance pass, then end"},
+                         {.name = "drain",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "end when nothing is left to do for the jobs named"},
+                         {.name = "role", .default_text = "all", .help = "all or inserter"},
+                         {.name = "worker-id",
+                          .help = "name of this worker (default: host and process id)",
+                          .refuses_empty = true},
+                         {.name = "poll-interval",
+                          .type = OptionType::kDuration,
+                          .default_text = "10s",
+                          .help = "between looks when there is nothing to do",
+                          .group = "Limits"},
+                         {.name = "lease-ttl",
+                          .type = OptionType::kDuration,
+                          .default_text = "60s",
+                          .help = "how long a silent worker keeps its part",
+                          .group = "Limits"},
+                         {.name = "max-crashes",
+                          .type = OptionType::kInt,
+                          .default_text = "3",
+                          .help = "leases that run out before a part is taken out of the queue",
+                          .group = "Limits"},
+                         {.name = "max-attempts",
+                          .type = OptionType::kInt,
+                          .default_text = "0",
+                          .help = "attempts before a part fails for good; 0 = by kind of failure",
+                          .group = "Limits"},
+                         {.name = "state-progress-interval",
+                          .type = OptionType::kDuration,
+                          .default_text = "15s",
+                          .help = "between progress writes",
+                          .group = "Limits"},
+                         {.name = "shutdown-grace",
+                          .type = OptionType::kDuration,
+                          .default_text = "15s",
+                          .help = "longest orderly stop",
+                          .group = "Limits"},
+                         {.name = "metrics-addr",
+                          .default_text = ":2112",
+                          .help = "address of /metrics, /livez and /readyz; empty = none",
+                          .group = "Where"},
+                         {.name = "metrics-path",
+                          .default_text = "/metrics",
+                          .help = "path of the metrics page",
+                          .group = "Where"}},
+                        RewriteOptions(),
+                        StateOptions(),
+                        StoreOptions(),
+                        EngineOptions()}),
        .related = {"upload-freeze", "job-status", "import-finished"}},
       Run};
 }

@@ -118,7 +118,7 @@ class Demo {
   template <class Step>
   static Status Timed(int64_t& took_ms, Step step) {
     const int64_t started_ms = MonotonicMs();
-    const Status status = step();
+    Status status = step();
     took_ms = MonotonicMs() - started_ms;
     return status;
   }

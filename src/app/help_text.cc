@@ -17,7 +17,6 @@ std::string_view TypeWord(OptionType type) {
     case OptionType::kBool:
       return "";
     case OptionType::kInt:
-      return "N";
     case OptionType::kDouble:
       return "N";
     case OptionType::kSize:

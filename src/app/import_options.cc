@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/confirm.h"
+#include "app/job_records.h"
 #include "app/progress_line.h"
 #include "base/units.h"
 
@@ -106,6 +107,9 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
                   fmt::format("artifact {}/{} · {} rows", done, total, FormatCount(rows)));
   };
   const int64_t started_ms = MonotonicMs();
+  PF_ASSIGN(const JobView view, state.View(input.ctx, job));
+  PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
+  if (!flow.is_conserved) return NotConserved(flow, job);
   PF_ASSIGN(const clickhouse::ImportSummary summary,
             clickhouse::RunImport(input.ctx, state, server, request));
   progress.Finish();
@@ -123,6 +127,7 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
                                summary.already_imported));
   if (summary.rows_in_table >= 0)
     input.out.Line(fmt::format("  table    {} rows", FormatCount(summary.rows_in_table)));
+  if (command == "import-finished") input.out.Line("  rows     " + flow.Text());
   for (const auto& failure : summary.failed)
     input.out.Line(fmt::format("  FAIL     {}: {}", failure.part_id, failure.message));
   for (const auto& doubt : summary.in_doubt)
@@ -135,6 +140,10 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
                                         {"parts", summary.parts},
                                         {"rows", summary.rows},
                                         {"rows_in_table", summary.rows_in_table},
+                                        {"rows_in", flow.rows_in},
+                                        {"rows_filtered", flow.filtered},
+                                        {"rows_expired", flow.expired},
+                                        {"rows_merged", flow.merged},
                                         {"failed", FailuresDocument(summary.failed)},
                                         {"in_doubt", FailuresDocument(summary.in_doubt)},
                                         {"conflicts", FailuresDocument(summary.conflicts)},

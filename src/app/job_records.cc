@@ -8,11 +8,13 @@
 #include "clickhouse/ddl.h"
 #include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/failure.h"
 
 namespace partforge::app {
 namespace {
 
 constexpr int64_t kPageEvents = 1000;
+constexpr int kSomeFailed = 2149;
 
 double Percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -67,6 +69,12 @@ int64_t CountIn(const JobView& view, TaskState state) {
   return 0;
 }
 
+Status NotConserved(const RowFlow& flow, const JobId& job) {
+  return Status(Code::kCorruption, "rows of the source and of the new parts differ: " + flow.Text())
+      .Explain(2137, job,
+               fmt::format("nothing was published; partforge verify {} --level=rows", job));
+}
+
 Status CheckNotPaused(const JobView& view) {
   const int64_t waiting =
       CountIn(view, TaskState::kReady) + CountIn(view, TaskState::kCompactReady);
@@ -78,6 +86,23 @@ Status CheckNotPaused(const JobView& view) {
           fmt::format("partforge job-status --job-id={0}   shows the error; correct the SQL in "
                       "a new job, or resume: partforge retry-failed --job-id={0} --all",
                       view.job.id));
+}
+
+Status FailedParts(int64_t count, const Status& recorded, std::string where,
+                   std::string what_to_do) {
+  const int number = recorded.ok() ? 0 : recorded.explanation().pf_number;
+  std::string message = fmt::format("{} part{} failed", count, count == 1 ? "" : "s");
+  if (!recorded.ok()) message += ", one of them: " + recorded.message();
+  return Status(Code::kInternal, std::move(message))
+      .Explain(number == 0 ? kSomeFailed : number, std::move(where), std::move(what_to_do));
+}
+
+Status FirstFailure(const Context& ctx, StateReader& state, const JobId& job) {
+  PF_ASSIGN(const TaskPage page, state.Page(ctx, job, TaskState::kFailed, "", 1));
+  if (page.tasks.empty()) return {};
+  const Task& task = page.tasks.front();
+  PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
+  return RecordedStatus(part.error, task.failure_class);
 }
 
 JobNumbers NumbersOf(const JobView& view) {
@@ -133,6 +158,8 @@ Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& vi
                     clickhouse::RewriteOutput::FromJson(attempt.result));
           flow.rows_in += output.source_rows_visible;
           flow.rows_out += output.rows_out;
+          flow.bytes_in += task.size_bytes;
+          flow.bytes_out += output.bytes_out;
           flow.expired += output.rows_expired;
           written += output.rows_written;
         }
@@ -227,6 +254,7 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["written_rows"] = output.rows_written;
     record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
     record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
+    record["partitions"] = output.partition_parts.size();
     record["insert_attempts"] = output.insert_attempts;
     record["chunks"] = output.chunks;
     record["peak_memory_bytes"] = output.peak_memory_bytes;

@@ -30,11 +30,21 @@ struct RowFlow {
   int64_t filtered = 0;  // left out by the SELECT; negative when it makes more rows than it reads
   int64_t expired = 0;   // left out by --ttl=apply
   int64_t merged = 0;    // collapsed by the destination's engine
+  int64_t bytes_in = 0, bytes_out = 0;  // of those parts, on disk
   bool is_conserved = false;  // in = out + removed, counted apart, and as the counters have it
   // "1 440 in = 1 440 out + 0 filtered ✓"
   std::string Text() const;
 };
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);
+// kCorruption (PF2137): what to answer when a flow is not conserved; nothing may be published then.
+Status NotConserved(const RowFlow& flow, const JobId& job);
+
+// Why parts failed, for the command that tells so: kInternal with the record of one and with its PF
+// number; PF2149 where the record has none.
+Status FailedParts(int64_t count, const Status& recorded, std::string where,
+                   std::string what_to_do);
+// The record of the job's first failed part, or why it cannot be read; OK when none has failed.
+Status FirstFailure(const Context& ctx, StateReader& state, const JobId& job);
 
 int64_t CountIn(const JobView& view, TaskState state);
 // [{"status":"READY","count":2},…] in the order of the states, without zeros.

@@ -42,6 +42,28 @@ TEST(JobStatus, OfAnUploadThatNeverEndedIsNotReadyForImport) {
   EXPECT_EQ(StatusOf("OPEN", {{kImported, 2}}), "READY");
 }
 
+TEST(PausedJob, IsRefusedWhilePartsWait) {
+  using enum TaskState;
+  JobView view = ViewOf("SEALED", {{kReady, 2}, {kFailed, 3}});
+  EXPECT_TRUE(CheckNotPaused(view).ok());
+  view.is_paused = true;
+  const Status paused = CheckNotPaused(view);
+  EXPECT_EQ(paused.code(), Code::kRefused);
+  EXPECT_EQ(paused.explanation().pf_number, 2143);
+  view.counts = ViewOf("SEALED", {{kImported, 2}, {kFailed, 3}}).counts;
+  EXPECT_TRUE(CheckNotPaused(view).ok());
+}
+
+TEST(RowFlow, ThatDoesNotAddUpIsDamage) {
+  RowFlow flow;
+  flow.rows_in = 10;
+  flow.rows_out = 9;
+  const Status status = NotConserved(flow, "job-1");
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_EQ(status.explanation().pf_number, 2137);
+  EXPECT_NE(status.message().find("10 in = 9 out"), std::string::npos) << status.message();
+}
+
 TEST(JobNumbers, CountSupersededTasksNowhere) {
   using enum TaskState;
   const JobNumbers numbers =
@@ -61,6 +83,21 @@ TEST(StatusCounts, AreInTheOrderOfTheStatesWithoutZeros) {
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts[0]["status"], "READY");
   EXPECT_EQ(counts[1]["count"], 1);
+}
+
+TEST(FailedParts, AreToldByTheRecordOfOneAndItsNumber) {
+  const auto number = [](int recorded) {
+    const Status why = Status(Code::kInternal, "the cause").Explain(recorded, "", "");
+    const Status told = FailedParts(2, why, "job-1", "look");
+    EXPECT_EQ(told.code(), Code::kInternal);
+    EXPECT_EQ(told.message(), "2 parts failed, one of them: the cause");
+    return told.explanation().pf_number;
+  };
+  const Status sql = Status(Code::kInternal, "the SQL").Explain(2144, "", "");
+  EXPECT_EQ(FailedParts(1, sql, "job-1", "look").explanation().pf_number, 2144);
+  EXPECT_EQ(number(7014), 7014);
+  EXPECT_EQ(number(0), 2149);
+  EXPECT_EQ(FailedParts(1, Status(), "job-1", "look").message(), "1 part failed");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The one main(): picks the command, resolves its settings, builds the outside world, runs it, and
-// turns its Status into text on stderr and an exit code. Nothing else in the program exits.
+// turns its Status into text on stderr and an exit code. Nothing else in the program exits, but
+// for a second signal, a server that is forced to stop, and a child that cannot be made.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <clocale>
 #include <csignal>
 #include <cstdlib>
@@ -30,6 +32,7 @@
 #include "base/machine.h"
 #include "base/process.h"
 #include "base/world.h"
+#include "data/orc_decoder.h"
 
 extern char** environ;
 
@@ -56,6 +59,11 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
   OutputStyle style;
   style.is_stdout_tty = isatty(STDOUT_FILENO) == 1;
   style.is_stderr_tty = isatty(STDERR_FILENO) == 1;
+  const std::string columns = Lookup(environment, "COLUMNS");
+  int width = 0;
+  const auto [end, error] = std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  if (error == std::errc() && end == columns.data() + columns.size() && width > 0)
+    style.width = width;
   winsize size{};
   if (style.is_stdout_tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     style.width = size.ws_col;
@@ -202,6 +210,14 @@ int Fail(const Status& status, const OutputStyle& style) {
   return ExitCode(status);
 }
 
+// The end of a command that did its work: a report that nobody can read is a failure, too.
+int Finish(const Output& out) {
+  if (out.is_pipe_broken()) return 141;
+  if (out.failure().ok()) return 0;
+  Fail(out.failure(), out.style());
+  return 1;
+}
+
 const Command* FindCommand(std::string_view name) {
   std::string wanted(name);
   for (char& c : wanted) c = c == '_' ? '-' : c;
@@ -276,8 +292,9 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   if (!resolved_style.ok()) return Fail(resolved_style.status(), style);
   style = *resolved_style;
   if (options->Bool("help")) {
-    Output(style).Raw(CommandHelp(command.spec, style.width));
-    return 0;
+    Output out(style);
+    out.Raw(CommandHelp(command.spec, style.width));
+    return Finish(out);
   }
   const Result<Log::Options> log = LogOptionsFrom(*options, style);
   if (!log.ok()) return Fail(log.status(), style);
@@ -307,7 +324,7 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const CommandInput input{ctx, *options, out, environment};
   Status status = command.run(input);
   if (out.is_pipe_broken()) return 141;
-  if (status.ok()) return 0;
+  if (status.ok()) return Finish(out);
   if (signals.signal_number() != 0 && status.code() == Code::kCancelled) {
     out.Note("stopped; run the same command again to go on");
     return ExitCodeOfSignal(signals.signal_number());
@@ -318,6 +335,8 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 }
 
 int Main(int argc, char** argv) {
+  // What this program starts itself as to read ORC; nobody types it.
+  if (argc == 2 && argv[1] == data::kOrcDecoderWord) return data::RunOrcDecoder();
   const std::map<std::string, std::string> environment = ReadEnvironment();
   const OutputStyle style = DefaultStyle(environment);
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -327,8 +346,9 @@ int Main(int argc, char** argv) {
   if (is_stand_in || (!words.empty() && words[0] == "engine")) {
     if (!is_stand_in) words.erase(words.begin());
     if (std::find(words.begin(), words.end(), "--help") != words.end()) {
-      Output(style).Raw(EngineHelp());
-      return 0;
+      Output out(style);
+      out.Raw(EngineHelp());
+      return Finish(out);
     }
     const Status status = RunEngineCommand(words, environment);
     return status.ok() ? 0 : Fail(status, style);
@@ -342,13 +362,13 @@ int Main(int argc, char** argv) {
     Output out(style);
     if (words.size() == 1) {
       out.Raw(words[0] == "help" ? CommandList(CommandSpecs()) : OverviewText());
-      return 0;
+      return Finish(out);
     }
     words.erase(words.begin());
     const auto [command, word_count] = FindCommand(words);
     if (command == nullptr) return HelpOfGroup(words, true, style);
     out.Raw(CommandHelp(command->spec, style.width));
-    return 0;
+    return Finish(out);
   }
   if (words[0] == "--version" || words[0] == "-version") words[0] = "version";
   const auto [command, word_count] = FindCommand(words);

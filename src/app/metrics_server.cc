@@ -55,8 +55,10 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& 
       });
   if (!started.ok()) {
     if (input.options.IsSet("metrics-addr"))
-      return std::move(started).status().Explain(1005, "--metrics-addr",
-                                                 "choose a free address, or empty for none");
+      return std::move(started)
+          .status()
+          .As(Code::kInvalidArgument)
+          .Explain(1005, "--metrics-addr", "choose a free address, or empty for none");
     Ignore(input.ctx, started.status(),
            "the default metrics address is taken, probably by another worker");
     return server;

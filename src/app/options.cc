@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/reference_flags.h"
+#include "base/http_client.h"
 #include "base/json.h"
 #include "base/units.h"
 
@@ -179,7 +181,14 @@ std::string_view PasswordInUrl(std::string_view url) {
   const size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return {};
   const std::string_view rest = url.substr(scheme + 3);
-  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  const size_t port = authority.find(':');
+  const bool ends_in_port =
+      port == std::string_view::npos ||
+      authority.find_first_not_of("0123456789", port + 1) == std::string_view::npos;
+  // A password that should have been escaped: the URL is refused, and must not be shown.
+  if (authority.find('@') == std::string_view::npos && !ends_in_port)
+    authority = rest.substr(0, rest.rfind('@') + 1);
   const size_t at = authority.rfind('@');
   if (at == std::string_view::npos) return {};
   const size_t colon = authority.substr(0, at).find(':');
@@ -187,11 +196,67 @@ std::string_view PasswordInUrl(std::string_view url) {
   return authority.substr(colon + 1, at - colon - 1);
 }
 
+namespace {
+
+// Values of password=… (also sslpassword=…), as they are written there.
+std::vector<std::string_view> PasswordValues(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  std::vector<std::string_view> values;
+  constexpr std::string_view kWord = "password";
+  for (size_t at = lower.find(kWord); at != std::string::npos; at = lower.find(kWord, at + 1)) {
+    size_t begin = lower.find_first_not_of(' ', at + kWord.size());
+    if (begin == std::string::npos || text[begin] != '=') continue;
+    begin = text.find_first_not_of(' ', begin + 1);
+    if (begin == std::string_view::npos) continue;
+    if (text[begin] != '\'') {
+      values.push_back(text.substr(begin, text.find_first_of("&# \t\n", begin) - begin));
+      continue;
+    }
+    size_t end = begin + 1;
+    while (end < text.size() && text[end] != '\'') end += text[end] == '\\' ? 2 : 1;
+    values.push_back(text.substr(begin + 1, std::min(end, text.size()) - begin - 1));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> SecretsInUrl(std::string_view url) {
+  std::set<std::string> found;
+  const auto add = [&](std::string_view secret) {
+    if (secret.empty()) return;
+    found.emplace(secret);
+    if (const Result<std::string> decoded = UrlDecode(secret); decoded.ok()) found.insert(*decoded);
+  };
+  std::string_view password = PasswordInUrl(url);
+  add(password);
+  while (password.find_first_of("/?#@:") != std::string_view::npos) {
+    const size_t cut = password.find_first_of("/?#@:");
+    add(password.substr(0, cut));
+    password.remove_prefix(cut + 1);
+    add(password);
+  }
+  for (const std::string_view value : PasswordValues(url)) add(value);
+  std::vector<std::string> secrets(found.begin(), found.end());
+  std::stable_sort(secrets.begin(), secrets.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  return secrets;
+}
+
 std::string MaskPasswordInUrl(std::string_view url) {
-  const std::string_view password = PasswordInUrl(url);
+  std::vector<std::string_view> secrets = PasswordValues(url);
+  secrets.push_back(PasswordInUrl(url));
+  std::sort(secrets.begin(), secrets.end(),
+            [](std::string_view a, std::string_view b) { return a.data() > b.data(); });
   std::string masked(url);
-  if (!password.empty())
-    masked.replace(static_cast<size_t>(password.data() - url.data()), password.size(), "***");
+  for (const std::string_view secret : secrets) {
+    if (secret.empty()) continue;
+    const auto place = static_cast<size_t>(secret.data() - url.data());
+    if (place <= masked.size()) masked.replace(place, secret.size(), "***");
+  }
   return masked;
 }
 
@@ -226,6 +291,7 @@ class OptionResolver {
     PF_TRY(ReadConfigFile(flags));
     PF_TRY(ReadEnvironment());
     PF_TRY(RefuseSecretsOfFlags(flags));
+    PF_TRY(RefuseEmptyFlags(flags));
     for (const auto& [name, texts] : flags.values)
       PF_TRY(Set(name, texts, "flag", fmt::format("--{}", name)));
     PF_TRY(ReadSecretFiles());
@@ -372,6 +438,19 @@ class OptionResolver {
     return flags;
   }
 
+  Status RefuseEmptyFlags(const Flags& flags) const {
+    for (const auto& [name, texts] : flags.values) {
+      const OptionSpec* spec = FindSpec(name);
+      if (spec == nullptr || !spec->refuses_empty) continue;
+      if (std::none_of(texts.begin(), texts.end(),
+                       [](const std::string& text) { return text.empty(); }))
+        continue;
+      return Usage(1005, fmt::format("--{} is empty, as an unset shell variable leaves it", name),
+                   fmt::format("--{}", name), fmt::format("--{}=VALUE, or leave it out", name));
+    }
+    return {};
+  }
+
   const OptionSpec* FindLetter(char letter) const {
     for (const OptionSpec& spec : specs_) {
       if (spec.letter == letter) return &spec;
@@ -430,6 +509,7 @@ class OptionResolver {
       for (const auto& [name, object] : commands->items()) {
         std::string command_name = Hyphens(name);
         if (command_name == "finalise-compaction") command_name = "finalize-compaction";
+        PF_TRY(CheckCommandName(name, command_name, *text, path));
         if (command_name == SettingsName(command_.name))
           PF_TRY(ReadConfigObject(object, *text, path, true));
       }
@@ -437,14 +517,36 @@ class OptionResolver {
     return {};
   }
 
+  // A misspelt section would run the command with its defaults.
+  Status CheckCommandName(const std::string& key, const std::string& name, const std::string& text,
+                          const std::string& path) const {
+    constexpr std::array<std::string_view, 2> kOfReference = {"finalize-compaction", "server"};
+    if (key.starts_with("x-") ||
+        std::find(kOfReference.begin(), kOfReference.end(), name) != kOfReference.end())
+      return {};
+    std::vector<std::string> names;
+    for (const CommandSpec& command : all_commands_) names.push_back(SettingsName(command.name));
+    if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+    const auto nearest = NearestNames(name, names);
+    return Usage(1009, fmt::format("unknown command {}", key),
+                 fmt::format("{}:{}", path, LineOfKey(text, key)),
+                 nearest.empty()
+                     ? "partforge help lists the commands; remove it, or begin it with x-"
+                     : fmt::format("did you mean {}?", fmt::join(nearest, " or ")));
+  }
+
   Status ReadConfigObject(const JsonDoc& object, const std::string& text, const std::string& path,
                           bool is_own) {
     if (!object.is_object())
       return Usage(1008, "not an object", path, "use an object of flag names");
+    std::map<std::string, std::string> spellings;  // name → key
     for (const auto& [key, value] : object.items()) {
       if (key.starts_with("x-") || (!is_own && key == "commands")) continue;
       const std::string name = Hyphens(key);
       const std::string origin = fmt::format("{}:{}", path, LineOfKey(text, key));
+      if (const auto [twin, is_new] = spellings.emplace(name, key); !is_new)
+        return Usage(1008, fmt::format("key stands twice: {} and {}", twin->second, key), origin,
+                     "keep one of them");
       if (FindSpec(name) == nullptr && FindSecretOfFile(name) == nullptr) {
         if (!is_own && IsOptionOfAnyCommand(name)) continue;
         if (const ReferenceFlag* flag = FindReferenceFlag(name);
@@ -491,6 +593,18 @@ class OptionResolver {
     return false;
   }
 
+  std::vector<std::string> CommandsWith(std::string_view name) const {
+    std::vector<std::string> owners;
+    for (const CommandSpec& command : all_commands_) {
+      const bool has_it =
+          std::any_of(command.options.begin(), command.options.end(), [&](const OptionSpec& own) {
+            return own.name == name || (TakesFile(own) && name == std::string(own.name) + "-file");
+          });
+      if (has_it) owners.emplace_back(command.name);
+    }
+    return owners;
+  }
+
   Status UnknownKey(const std::string& key, const std::string& origin) const {
     std::set<std::string> names;
     for (const OptionSpec& spec : specs_) names.emplace(spec.name);
@@ -498,6 +612,10 @@ class OptionResolver {
       for (const OptionSpec& option : command.options) names.emplace(option.name);
     }
     const std::vector<std::string> list(names.begin(), names.end());
+    if (IsOptionOfAnyCommand(Hyphens(key)))
+      return Usage(1009, fmt::format("{} has no setting {}", command_.name, key), origin,
+                   fmt::format("set it at the top level, or for a command that has it: {}",
+                               fmt::join(CommandsWith(Hyphens(key)), ", ")));
     const auto nearest = NearestNames(Hyphens(key), list);
     return Usage(1009, fmt::format("unknown key {}", key), origin,
                  nearest.empty() ? "remove it, or begin it with x-"
@@ -562,6 +680,10 @@ class OptionResolver {
       std::string value = std::move(text).value();
       if (value.ends_with('\n')) value.pop_back();
       if (value.ends_with('\r')) value.pop_back();
+      if (value.empty()) {
+        return Usage(1013, "the file is empty", fmt::format("--{}-file", name),
+                     "write the value into it, or leave the flag out");
+      }
       resolved_.values_[name] = OptionValue{{std::move(value)}, file.second + " (file)"};
     }
     return {};
@@ -575,7 +697,7 @@ class OptionResolver {
       const OptionSpec* spec = FindSpec(name);
       if (spec == nullptr || !TakesFile(*spec)) continue;
       for (const std::string& text : texts) {
-        if (text.empty() || (!spec->is_secret && PasswordInUrl(text).empty())) continue;
+        if (text.empty() || (!spec->is_secret && SecretsInUrl(text).empty())) continue;
         return Usage(1014, fmt::format("--{} carries a secret", name), std::string(command_.name),
                      fmt::format("--{}-file=PATH, or {} in the environment\n"
                                  "or accept it with --allow-password-on-command-line",
@@ -589,8 +711,9 @@ class OptionResolver {
     for (const OptionSpec& spec : specs_) {
       for (const std::string& text : resolved_.values_[std::string(spec.name)].texts) {
         if (spec.is_secret && !text.empty()) resolved_.secrets_.push_back(text);
-        if (spec.may_hold_password && !PasswordInUrl(text).empty())
-          resolved_.secrets_.emplace_back(PasswordInUrl(text));
+        if (!spec.may_hold_password) continue;
+        for (std::string& secret : SecretsInUrl(text))
+          resolved_.secrets_.push_back(std::move(secret));
       }
     }
   }

@@ -33,7 +33,8 @@ struct OptionSpec {
   bool is_secret = false;  // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
   bool may_hold_password = false;  // a URL; NAME-file works too, its password is never printed
   bool is_repeatable = false;
-  char letter = '\0';  // -v
+  bool refuses_empty = false;  // an empty flag is an unset shell variable, never meant
+  char letter = '\0';          // -v
 };
 
 struct CommandSpec {
@@ -103,8 +104,12 @@ Result<ResolvedOptions> ResolveOptions(const CommandSpec& command,
 std::vector<OptionSpec> AllOptions(const CommandSpec& command);
 
 // The password of `scheme://user:password@host…`, as it is written there; empty when there is none.
+// Also of a URL that does not parse for a password with / ? or # in it.
 std::string_view PasswordInUrl(std::string_view url);
-// The URL with *** in place of its password.
+// Every text of the URL that no message may show, longest first: the password, its pieces where a
+// parser may take it apart, and the values of password=… in a query or in libpq's keyword form.
+std::vector<std::string> SecretsInUrl(std::string_view url);
+// The URL with *** in place of its passwords.
 std::string MaskPasswordInUrl(std::string_view url);
 
 // Names within edit distance 2 of `wrong`, nearest first, at most three.

@@ -28,6 +28,7 @@ class Resolving : public ::testing::Test {
         {.name = "compact", .type = OptionType::kBool, .default_text = "true", .help = "compact"},
         {.name = "region", .help = "region", .env_alias = "AWS_REGION"},
         {.name = "token", .help = "token", .is_secret = true},
+        {.name = "run-id", .help = "run", .refuses_empty = true},
         {.name = "place-url", .help = "place", .may_hold_password = true},
     };
     other_.name = "other";
@@ -216,6 +217,67 @@ TEST(PasswordInUrl, IsFoundOnlyInTheAuthority) {
   EXPECT_EQ(PasswordInUrl("sqlite:/a:b@c"), "");
   EXPECT_EQ(MaskPasswordInUrl("postgres://u:secret@h/db"), "postgres://u:***@h/db");
   EXPECT_EQ(MaskPasswordInUrl("sqlite:/x"), "sqlite:/x");
+}
+
+TEST(PasswordInUrl, IsAlsoFoundWhereItMakesTheUrlUnreadable) {
+  EXPECT_EQ(PasswordInUrl("postgres://u:canary/secret@h/db"), "canary/secret");
+  EXPECT_EQ(PasswordInUrl("postgres://u:a#b?c@h/db"), "a#b?c");
+}
+
+TEST(SecretsInUrl, AreAllThatAMessageMayNotShow) {
+  EXPECT_THAT(SecretsInUrl("postgres://u:canary/secret@h/db"),
+              ElementsAre("canary/secret", "canary", "secret"));
+  EXPECT_THAT(SecretsInUrl("host=127.0.0.1 password=canarysecret port=1"),
+              ElementsAre("canarysecret"));
+  EXPECT_THAT(SecretsInUrl("host=h password = 'canary secret' user=u"),
+              ElementsAre("canary secret"));
+  EXPECT_THAT(SecretsInUrl("http://h:8123/?user=u&Password=ca%41nary#x"),
+              ElementsAre("ca%41nary", "caAnary"));
+  EXPECT_THAT(SecretsInUrl("postgres://u@h/d?sslpassword=canary&x=password"),
+              ElementsAre("canary"));
+  EXPECT_THAT(SecretsInUrl("http://h:8123/"), IsEmpty());
+  EXPECT_EQ(MaskPasswordInUrl("http://u:one@h/?password=two&x=1"),
+            "http://u:***@h/?password=***&x=1");
+  EXPECT_EQ(MaskPasswordInUrl("host=h password=two"), "host=h password=***");
+}
+
+TEST_F(Resolving, SecretsOfOtherFormsAreRefusedAndHidden) {
+  ExpectUsage(Resolve({"--place-url=host=h password=hunter2"}), 1014, "PARTFORGE_PLACE_URL");
+  ExpectUsage(Resolve({"--place-url=http://h/?password=hunter2"}), 1014, "PARTFORGE_PLACE_URL");
+  environment_["PARTFORGE_PLACE_URL"] = "http://h/?password=hunter2";
+  EXPECT_THAT(Resolve({})->secrets(), ElementsAre("hunter2"));
+}
+
+TEST_F(Resolving, AnEmptyFlagThatMeansNothingIsRefused) {
+  ExpectUsage(Resolve({"--run-id="}), 1005, "--run-id");
+  ExpectUsage(Resolve({"--run-id", ""}), 1005, "--run-id");
+  environment_["PARTFORGE_RUN_ID"] = "";
+  EXPECT_TRUE(Resolve({}).ok()) << "an empty variable is an unset one";
+}
+
+TEST_F(Resolving, AnEmptySecretFileIsRefused) {
+  files_["/run/token"] = "\n";
+  ExpectUsage(Resolve({"--token-file=/run/token"}), 1013, "empty");
+}
+
+TEST_F(Resolving, AMisspeltCommandInTheFileIsRefused) {
+  files_["/etc/partforge/config.json"] = "{\n\"commands\": {\n\"forgee\": {\"rows\": 1}}}";
+  ExpectUsage(Resolve({}), 1009, "/etc/partforge/config.json:3|did you mean forge?");
+  files_["/etc/partforge/config.json"] = R"({"commands": {"nonsense": {"rows": 1}}})";
+  ExpectUsage(Resolve({}), 1009, "unknown command nonsense");
+  files_["/etc/partforge/config.json"] = R"({"commands": {"x-note": {"rows": 1}}})";
+  EXPECT_TRUE(Resolve({}).ok());
+}
+
+TEST_F(Resolving, ASettingOfAnotherCommandIsNamedAsSuch) {
+  files_["/etc/partforge/config.json"] = R"({"commands": {"forge": {"only_here": "a"}}})";
+  ExpectUsage(Resolve({}), 1009, "forge has no setting only_here");
+  ExpectUsage(Resolve({}), 1009, "other");
+}
+
+TEST_F(Resolving, OneSettingUnderTwoSpellingsIsRefused) {
+  files_["/etc/partforge/config.json"] = "{\"place_url\": \"a\",\n\"place-url\": \"b\"}";
+  ExpectUsage(Resolve({}), 1008, "place_url and place-url");
 }
 
 TEST(NearestNames, AreWithinTwoEditsNearestFirst) {

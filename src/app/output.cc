@@ -9,6 +9,7 @@
 
 #include "app/exit_code.h"
 #include "base/error_ids.h"
+#include "base/files.h"
 
 namespace partforge::app {
 namespace {
@@ -169,11 +170,17 @@ Output::Output(OutputStyle style, Redact redact) : style_(style), redact_(std::m
 void Output::Write(int fd, std::string_view unredacted) {
   const std::string redacted = redact_ ? redact_(unredacted) : std::string(unredacted);
   std::string_view text = redacted;
-  while (!text.empty() && !(fd == STDOUT_FILENO && is_pipe_broken_)) {
+  while (!text.empty() && !(fd == STDOUT_FILENO && (is_pipe_broken_ || !failure_.ok()))) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      if (fd == STDOUT_FILENO) is_pipe_broken_ = true;
+      if (fd != STDOUT_FILENO) return;
+      is_pipe_broken_ = written == 0 || errno == EPIPE;
+      if (!is_pipe_broken_) {
+        failure_ =
+            ErrnoStatus(errno, "write the result")
+                .Explain(7015, "stdout", "what the command did stands; only its report is cut");
+      }
       return;
     }
     text.remove_prefix(static_cast<size_t>(written));

@@ -40,8 +40,8 @@ std::string RenderTable(const Table& table, const OutputStyle& style);
 // Printable form of a value from outside: control and invalid UTF-8 bytes as \xNN. Pure.
 std::string Printable(std::string_view text);
 
-// stdout, and the parts of stderr that are not log lines. A broken pipe on stdout is kept and
-// reported by Flush.
+// stdout, and the parts of stderr that are not log lines. What stdout
+// does not take any more is kept and told by is_pipe_broken and failure.
 class Output {
  public:
   // `redact` replaces secrets in whatever is written; nothing is replaced without it.
@@ -62,12 +62,16 @@ class Output {
   // there.
   void Note(std::string_view line);
   bool is_pipe_broken() const { return is_pipe_broken_; }
+  // Why stdout could not be written, but for a broken pipe: a full disk. kExhausted or as errno
+  // says.
+  const Status& failure() const { return failure_; }
 
  private:
   void Write(int fd, std::string_view text);
   const OutputStyle style_;
   const Redact redact_;
   bool is_pipe_broken_ = false;
+  Status failure_;
 };
 
 // The form of user-experience §5.1 with `error[PF2107]: …`, where, why, do, more; or one JSON

@@ -1,9 +1,12 @@
 #include "app/output.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "app/progress_line.h"
@@ -141,6 +144,35 @@ TEST(ProgressText, FitsTheWidthAndTellsTheEtaLate) {
   EXPECT_EQ(ProgressText("rewriting", 1.0, "", 60'000, 100, false),
             "rewriting  ======================  100%  ");
   EXPECT_LT(ProgressText("rewriting", 0.5, std::string(200, 'x'), 60'000, 40, false).size(), 40u);
+}
+
+TEST(Output, AFullDiskIsAFailureAndABrokenPipeIsNot) {
+  const auto write_to = [](int descriptor) {
+    const int kept = dup(STDOUT_FILENO);
+    dup2(descriptor, STDOUT_FILENO);
+    Output out{OutputStyle{}};
+    out.Raw("text");
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    return out;
+  };
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  const Output on_full = write_to(full);
+  close(full);
+  EXPECT_FALSE(on_full.is_pipe_broken());
+  EXPECT_EQ(on_full.failure().explanation().pf_number, 7015) << on_full.failure().ToString();
+  EXPECT_THAT(on_full.failure().message(), HasSubstr("No space left"));
+
+  const auto ignored = std::signal(SIGPIPE, SIG_IGN);
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  const Output on_pipe = write_to(ends[1]);
+  close(ends[1]);
+  std::signal(SIGPIPE, ignored);
+  EXPECT_TRUE(on_pipe.is_pipe_broken());
+  EXPECT_TRUE(on_pipe.failure().ok());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "app/wire.h"
 #include "base/files.h"
 #include "base/units.h"
+#include "clickhouse/artifact.h"
+#include "store/store_url.h"
 
 namespace partforge::app {
 
@@ -26,7 +28,9 @@ std::vector<OptionSpec> UploadOptions() {
        .default_text = "partforge",
        .help = "prefix of all keys in the bucket",
        .group = "Where"},
-      {.name = "job-id", .help = "id of the job (default: drawn); the same id again resumes"},
+      {.name = "job-id",
+       .help = "id of the job (default: drawn); the same id again resumes",
+       .refuses_empty = true},
       {.name = "job-name", .help = "name for people"},
       {.name = "upload-concurrency",
        .type = OptionType::kInt,
@@ -47,6 +51,27 @@ std::vector<OptionSpec> UploadOptions() {
   };
 }
 
+namespace {
+
+Status CheckPrefix(std::string_view prefix) {
+  constexpr size_t kPrefixBytesMax = 512;  // of the 1024 that a key may have
+  const auto check = [&]() -> Status {
+    PF_ASSIGN(const std::string normal, clickhouse::NormalizePrefix(prefix));
+    if (normal.empty()) return {};
+    PF_TRY(CheckObjectKey(normal));
+    if (normal.size() <= kPrefixBytesMax) return {};
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a prefix has at most {} bytes: {}", kPrefixBytesMax, normal.size()));
+  };
+  Status checked = check();
+  if (checked.ok()) return {};
+  return std::move(checked)
+      .As(Code::kInvalidArgument)
+      .Explain(1005, "--prefix", "--prefix=folder/folder, of plain names");
+}
+
+}  // namespace
+
 Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& input,
                                                           std::vector<std::string> freezes) {
   clickhouse::UploadFreezeRequest request;
@@ -56,6 +81,10 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
   PF_ASSIGN(request.insert_select, ReadTextFlag(input, "insert-select-file"));
   request.bucket = input.options.String("bucket");
   request.prefix = input.options.String("prefix");
+  const std::string endpoint = input.options.String("s3-endpoint");
+  PF_TRY(CheckEndpoint(endpoint));
+  PF_TRY(CheckBucketOf(endpoint, request.bucket));
+  PF_TRY(CheckPrefix(request.prefix));
   request.job_id = input.options.String("job-id");
   request.job_name = input.options.String("job-name");
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());

@@ -20,13 +20,15 @@ namespace partforge::app {
 namespace {
 
 constexpr double kMemoryShare = 0.7;  // of what the control group allows
+// The engine alone takes about that much before it reads a row.
+constexpr int64_t kMemoryBytesMin = int64_t{128} << 20;
 
 std::string Variable(const CommandInput& input, const std::string& name) {
   const auto it = input.environment.find(name);
   return it == input.environment.end() ? std::string() : it->second;
 }
 
-Result<std::string> DefaultStateUrl(const CommandInput& input) {
+Result<std::string> DefaultStateUrl(const CommandInput& input, SchemaUse use) {
   std::error_code error;
   const std::filesystem::path shared = "/var/lib/partforge";
   if (std::filesystem::is_directory(shared, error) && access(shared.c_str(), W_OK) == 0)
@@ -38,7 +40,7 @@ Result<std::string> DefaultStateUrl(const CommandInput& input) {
     return Status(Code::kInvalidArgument, "neither HOME nor XDG_STATE_HOME is set")
         .Explain(1006, "--state-url", "--state-url=sqlite:/path/to/state.db");
   }
-  PF_TRY(MakeDirectories(base / "partforge"));
+  if (use != SchemaUse::kRead) PF_TRY(MakeDirectories(base / "partforge"));
   return "sqlite:" + (base / "partforge" / "state.db").string();
 }
 
@@ -111,7 +113,7 @@ Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse 
   options.schema = input.options.String("state-schema");
   options.use = use;
   if (options.url.empty()) {
-    PF_ASSIGN(options.url, DefaultStateUrl(input));
+    PF_ASSIGN(options.url, DefaultStateUrl(input, use));
   }
   return options;
 }
@@ -249,6 +251,12 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
         .Explain(1005, "--parallel", "--parallel=0 chooses by CPUs and memory");
   }
   use.memory_cap_bytes = input.options.SizeBytes("memory");
+  if (input.options.IsSet("memory") && use.memory_cap_bytes < kMemoryBytesMin) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("no part could be rewritten in less than {}: {}",
+                              FormatBytes(kMemoryBytesMin), input.options.String("memory")))
+        .Explain(1005, "--memory", "--memory=2GiB, or leave it out for 70 % of what may be used");
+  }
   if (use.memory_cap_bytes > 0)
     use.limits.memory_bytes = std::min(use.limits.memory_bytes, use.memory_cap_bytes * 10 / 7);
   if (use.memory_cap_bytes == 0)
@@ -260,6 +268,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
 
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use) {
+  PF_TRY(CheckEndpoint(input.options.String("s3-endpoint")));
   clickhouse::RewriteSettings settings;
   const auto usage = [](const Status& status, std::string_view flag) {
     return Status(status).Explain(1005, fmt::format("--{}", flag),

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
+#include "app/upload_options.h"
 #include "base/files.h"
 #include "testing/test_world.h"
 
@@ -98,6 +100,59 @@ TEST_F(Wired, AWorkFolderOfOnesChoiceMayNotBeOpenToAll) {
   const fs::path file = dir_ / "file";
   ASSERT_TRUE(WriteFileDurably(file, "x").ok());
   EXPECT_EQ(NumberOf(Work({"--work-dir=" + file.string()})), 1015);
+}
+
+TEST_F(Wired, SettingsThatNoPartCouldSurviveAreRefusedBeforeAnyIsClaimed) {
+  const auto settings = [&](std::vector<std::string> argv) -> Status {
+    PF_ASSIGN(const ResolvedOptions options, Resolve("worker", std::move(argv)));
+    const CommandInput input{world_.context(), options, out_, environment_};
+    PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
+    PF_TRY(RewriteSettingsFrom(input, use));
+    return {};
+  };
+  EXPECT_TRUE(settings({"--memory=256MiB", "--s3-endpoint=file:///absent"}).ok());
+  for (const char* flag : {"--memory=1B", "--memory=1MiB", "--s3-endpoint=ftp://x",
+                           "--s3-endpoint=file://relative", "--default-compression-codec= "}) {
+    const Status status = settings({flag});
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << flag;
+    EXPECT_EQ(NumberOf(status), 1005) << flag;
+  }
+}
+
+TEST_F(Wired, AnUploadNamesTheFlagOfAPlaceThatCannotBe) {
+  ASSERT_TRUE(WriteFileDurably(dir_ / "sql", "SELECT 1").ok());
+  const auto upload = [&](const std::string& flag) -> Status {
+    const std::string file = (dir_ / "sql").string();
+    PF_ASSIGN(const ResolvedOptions options,
+              Resolve("upload-freeze",
+                      {"--database=d", "--table=t", "--freeze=f", "--bucket=b",
+                       "--destination-schema-file=" + file, "--insert-select-file=" + file, flag}));
+    PF_TRY(UploadRequestFrom({world_.context(), options, out_, environment_}, {"f"}));
+    return {};
+  };
+  EXPECT_TRUE(upload("--prefix=a/b").ok());
+  EXPECT_TRUE(upload("--prefix=/").ok()) << "no prefix at all";
+  for (const std::string bad :
+       {"--prefix=..", "--prefix=a/../b", "--prefix=.", "--prefix=a\x01", "--bucket=..",
+        "--bucket=a/b", "--bucket=forge/", "--s3-endpoint=ftp://x"}) {
+    const Status status = upload(bad);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(NumberOf(status), 1005) << bad;
+    EXPECT_EQ(status.explanation().where, bad.substr(0, bad.find('='))) << bad;
+  }
+  EXPECT_EQ(NumberOf(upload("--prefix=" + std::string(600, 'a'))), 1005);
+  EXPECT_EQ(NumberOf(upload("--job-id=")), 1005);
+}
+
+TEST_F(Wired, WhoOnlyReadsMakesNoFolder) {
+  if (access("/var/lib/partforge", W_OK) == 0) GTEST_SKIP() << "the shared folder comes first";
+  environment_["HOME"] = (dir_ / "home").string();
+  const auto options = Resolve("list-jobs", {});
+  ASSERT_TRUE(options.ok());
+  const auto opened = OpenState({world_.context(), *options, out_, environment_}, SchemaUse::kRead);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(NumberOf(opened.status()), 6003);
+  EXPECT_FALSE(fs::exists(dir_ / "home"));
 }
 
 }  // namespace

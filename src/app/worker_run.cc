@@ -7,6 +7,7 @@
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/tuning.h"
+#include "engine/sql_text.h"
 
 namespace partforge::app {
 namespace {
@@ -29,7 +30,49 @@ Status StartFirstEngine(const CommandInput& input, JobStore& state,
   return {};
 }
 
+// A codec that the engine does not know would fail every part of every job.
+Status CheckCodec(const CommandInput& input, clickhouse::SlotEngines& engines, const Worker& worker,
+                  const std::string& codec) {
+  constexpr std::string_view kTable = "default.partforge_codec";
+  constexpr int64_t kAnswerMs = 30'000;
+  PF_ASSIGN(const std::filesystem::path path, worker.run_folder()->MakeSlot(0));
+  PF_ASSIGN(Engine* const engine, engines.Get(input.ctx, 0, clickhouse::EngineWish(path)));
+  const QueryOptions quick{.idle_timeout_ms = kAnswerMs};
+  const auto try_it = [&]() -> Status {
+    PF_TRY(engine->Query(input.ctx,
+                         fmt::format("CREATE TABLE {} (a UInt8) ENGINE = MergeTree ORDER BY a "
+                                     "SETTINGS default_compression_codec = {}",
+                                     kTable, QuoteString(codec)),
+                         quick));
+    PF_TRY(engine->Query(input.ctx, fmt::format("INSERT INTO {} VALUES (1)", kTable), quick));
+    return {};
+  };
+  const auto drop = [&]() -> Status {
+    PF_TRY(engine->Query(input.ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", kTable), quick));
+    return {};
+  };
+  const Status tried = try_it();
+  Ignore(input.ctx, drop(), "it is dropped before the first part");
+  if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
+    return tried;
+  return Status(Code::kInvalidArgument,
+                fmt::format("the engine does not take the codec {}: {}", codec, tried.message()))
+      .Explain(1005, "--default-compression-codec", "--default-compression-codec='ZSTD(5)'");
+}
+
 }  // namespace
+
+Result<int64_t> LeaseFrom(const CommandInput& input) {
+  constexpr int64_t kLeaseMsMin = 1'000, kLeaseMsWise = 10'000;
+  const int64_t lease_ms = input.options.DurationMs("lease-ttl");
+  if (lease_ms < kLeaseMsMin) {
+    return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
+        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
+  }
+  if (lease_ms < kLeaseMsWise)
+    input.ctx.log.Warn("a lease so short is lost in any pause", {{"lease_ms", lease_ms}});
+  return lease_ms;
+}
 
 Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
                              WorkerRun run) {
@@ -56,6 +99,8 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                            .grouping = CommitGrouping::kTask}));
   PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
+  // The network and the disk work for the next part and for the last while an engine inserts.
+  run.options.ahead = run.use.slots;
   const std::filesystem::path work_dir = run.options.work_dir;
   const double free_min = settings.free_space_fraction_min;
   // A part needs about three times its size: source, output, room for merges.
@@ -75,6 +120,16 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
     if (!started.ok()) {
       Ignore(input.ctx, worker->Close(input.ctx), "the next worker on this machine sweeps it");
       return started;
+    }
+  }
+  if (input.options.IsSet("default-compression-codec")) {
+    const Status checked = CheckCodec(input, *engines, *worker, settings.compression_codec);
+    if (!checked.ok()) {
+      Context unstopped = input.ctx;
+      unstopped.stop = {};
+      engines->Stop(unstopped, 0);
+      Ignore(unstopped, worker->Close(unstopped), "the next worker on this machine sweeps it");
+      return checked;
     }
   }
   Result<RunSummary> summary = worker->Run(input.ctx);

@@ -16,6 +16,9 @@ struct WorkerRun {
   WorkerOptions options;
   MachineUse use;
 };
+// --lease-ttl. kInvalidArgument (PF1005) below one second; below ten a warning: a pause of the
+// machine or of the state store would cost the work.
+Result<int64_t> LeaseFrom(const CommandInput& input);
 Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
                              WorkerRun run);
 

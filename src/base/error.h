@@ -71,8 +71,9 @@ namespace internal {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : data_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  // The analyzer does not see that the variant frees what it was moved into.
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
+  Result(T value) : data_(std::in_place_index<0>, std::move(value)) {}
   Result(Status status)
       : data_(std::in_place_index<1>, std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (std::get<1>(data_).ok()) {

@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -299,6 +303,16 @@ Status MakeDirectories(const std::filesystem::path& path, int mode) {
   return {};
 }
 
+void SpreadSubfolders(const std::filesystem::path& folder) {
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct statfs info {};
+  if (fd.get() < 0 || fstatfs(fd.get(), &info) != 0 || info.f_type != EXT4_SUPER_MAGIC) return;
+  int flags = 0;  // the kernel reads and writes an int, whatever the request's type says
+  if (ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0 || (flags & FS_TOPDIR_FL) != 0) return;
+  flags |= FS_TOPDIR_FL;
+  [[maybe_unused]] const int refused = ioctl(fd.get(), FS_IOC_SETFLAGS, &flags);
+}
+
 Status RemoveTree(const std::filesystem::path& path) {
   // libstdc++ walks with openat and O_NOFOLLOW and removes links themselves.
   std::error_code error;
@@ -311,6 +325,12 @@ Result<int64_t> FreeBytes(const std::filesystem::path& path) {
   struct statvfs info {};
   if (statvfs(path.c_str(), &info) != 0) return PathError(errno, "ask for free space of", path);
   return static_cast<int64_t>(info.f_bavail * info.f_frsize);
+}
+
+Result<std::vector<std::string>> ListNames(const std::filesystem::path& directory,
+                                           int64_t names_max) {
+  PF_ASSIGN(const UniqueFd fd, OpenFile(directory, O_RDONLY | O_DIRECTORY));
+  return ReadNames(fd.get(), directory.native(), names_max);
 }
 
 Result<std::vector<FileEntry>> ListTree(const std::filesystem::path& root, int64_t entries_max) {

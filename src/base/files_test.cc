@@ -149,6 +149,17 @@ TEST(RemoveTree, RemovesLinksAndNotWhatTheyPointTo) {
   EXPECT_EQ(Names(dir.path()), "kept kept/x ");
 }
 
+TEST(ListNames, IsTheWholeListOrAnError) {
+  const testing::TempDir dir;
+  Write(dir / "b", "b");
+  Write(dir / "a/inner", "i");
+  fs::create_symlink("nowhere", dir / "c");
+  EXPECT_EQ(ListNames(dir.path()).value(), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(ListNames(dir / "absent").status().code(), Code::kNotFound);
+  EXPECT_FALSE(ListNames(dir / "b").ok());
+  EXPECT_EQ(ListNames(dir.path(), 2).status().code(), Code::kRefused);
+}
+
 TEST(ListTree, IsInLexicalOrderWithDirectoriesBeforeTheirFiles) {
   const testing::TempDir dir;
   Write(dir / "b/2", "22");

@@ -94,6 +94,12 @@ class Connection final : public httplib::Stream {
   bool has_read_body = false;
   std::string path;  // decoded, without the query
 
+  // Whether the client may have sent bytes that nobody read and the next request must not be.
+  bool has_unread_body() const {
+    const bool is_empty = framing.kind == Framing::Kind::kNone ||
+                          (framing.kind == Framing::Kind::kLength && framing.size_bytes == 0);
+    return !is_empty && !has_read_body;
+  }
   bool is_cut() const { return is_cut_; }
   // From now on nothing reaches the client: what is half sent stays half sent.
   void Cut() { is_cut_ = true; }
@@ -396,9 +402,9 @@ void HttpServer::Impl::Serve(Connection& connection) {
       exchanges_.erase(key);
     }
     if (connection.is_cut()) return;
-    const bool has_rest =
-        connection.framing.kind != Framing::Kind::kNone && !connection.has_read_body;
-    if (!is_answered || has_rest || is_closed_by_client || must_close) return connection.Linger();
+    if (!is_answered || connection.has_unread_body() || is_closed_by_client || must_close) {
+      return connection.Linger();
+    }
   }
 }
 
@@ -505,6 +511,9 @@ void HttpServer::Impl::TakeReply(Connection& connection, HttpServerReply reply,
                                  httplib::Response& response, bool is_head) {
   if (reply.drops_connection) return connection.Cut();
   response.status = reply.status;
+  // Serve closes the connection; a client that is not told sends its next request into the closing,
+  // and cannot know what became of it.
+  if (connection.has_unread_body()) response.set_header("Connection", "close");
   const bool has_content = !reply.body.empty() || reply.next_chunk;
   for (const auto& [name, value] : reply.headers) {
     const std::string lower = LowerCase(name);

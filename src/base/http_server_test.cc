@@ -164,9 +164,23 @@ TEST(HttpServer, UnreadBodyIsNeverTakenForTheNextRequest) {
     RawClient client(server->port());
     client.Say(method + " / HTTP/1.1\r\nContent-Length: " + std::to_string(smuggled.size()) +
                "\r\n\r\n" + smuggled);
-    EXPECT_TRUE(client.HearAll().starts_with("HTTP/1.1 403 ")) << method;
+    const std::string heard = client.HearAll();
+    EXPECT_TRUE(heard.starts_with("HTTP/1.1 403 ")) << method;
+    EXPECT_NE(heard.find("Connection: close\r\n"), std::string::npos) << heard;
     EXPECT_EQ(count.load(), 1) << method;
   }
+}
+
+TEST(HttpServer, EmptyBodyThatNobodyReadKeepsTheConnection) {
+  const auto server = Serve([&](const HttpServerRequest& request) {
+    return HttpServerReply{.status = 500, .body = request.path + "\n"};
+  });
+  RawClient client(server->port());
+  client.Say("PUT /1 HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
+  const std::string first = client.HearUntil("/1\n");
+  EXPECT_EQ(first.find("Connection: close"), std::string::npos) << first;
+  client.Say("PUT /2 HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(client.HearUntil("/2\n").ends_with("/2\n"));
 }
 
 TEST(HttpServer, UnclearLengthIsRefusedBeforeTheHandler) {

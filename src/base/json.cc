@@ -42,8 +42,12 @@ class Builder {
     level.key = std::move(name);
     return true;
   }
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) {
-    return Fail(fmt::format("at byte {}: {}", position, error.what()));
+  bool parse_error(size_t position, const std::string& token, const nlohmann::detail::exception&) {
+    constexpr size_t kTokenBytesMax = 40;
+    if (token.empty() || token == "<EOF>" || token[0] == '\0')
+      return Fail(fmt::format("the text ends early, at byte {}", position));
+    return Fail(
+        fmt::format("syntax error at byte {}: {}", position, token.substr(0, kTokenBytesMax)));
   }
 
   const std::string& failure() const { return failure_; }

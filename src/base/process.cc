@@ -8,12 +8,14 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -167,6 +169,17 @@ Result<std::pair<UniqueFd, UniqueFd>> MakePipe() {
   return std::pair(std::move(first), std::move(second));
 }
 
+Result<std::pair<UniqueFd, UniqueFd>> MakeChannel() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ErrnoStatus(errno, "make a socket pair");
+  }
+  UniqueFd first(ends[0]), second(ends[1]);
+  PF_ASSIGN(first, AboveStandard(std::move(first)));
+  PF_ASSIGN(second, AboveStandard(std::move(second)));
+  return std::pair(std::move(first), std::move(second));
+}
+
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);
@@ -180,16 +193,17 @@ ExitState ExitStateOf(int wait_status) {
   return {.exit_code = WEXITSTATUS(wait_status), .signal_number = 0};
 }
 
-// Waits until `fd` can be read. kUnavailable after `timeout_ms`, kCancelled on stop; both say while
-// doing what.
-Status AwaitReadable(const Context& ctx, int fd, int64_t timeout_ms, std::string_view doing) {
+// Waits until one of `events` is there. kUnavailable after `timeout_ms`, kCancelled on stop; both
+// say while doing what.
+Status AwaitEvent(const Context& ctx, int fd, int16_t events, int64_t timeout_ms,
+                  std::string_view doing) {
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopped.is_open()) return ErrnoStatus(errno, "make an event descriptor");
   const std::stop_callback tell(ctx.stop, [&] { eventfd_write(stopped.get(), 1); });
   const int64_t end_ms = MonotonicMs() + timeout_ms;
   while (true) {
     PF_TRY(ctx.CheckStop(doing));
-    pollfd waits[2] = {{.fd = fd, .events = POLLIN, .revents = 0},
+    pollfd waits[2] = {{.fd = fd, .events = events, .revents = 0},
                        {.fd = stopped.get(), .events = POLLIN, .revents = 0}};
     const int64_t left_ms = std::clamp<int64_t>(end_ms - MonotonicMs(), 0, 1'000'000'000);
     const int count = poll(waits, 2, static_cast<int>(left_ms));
@@ -198,6 +212,10 @@ Status AwaitReadable(const Context& ctx, int fd, int64_t timeout_ms, std::string
       return Status(Code::kUnavailable, fmt::format("{}: nothing after {} ms", doing, timeout_ms));
     if (count > 0 && waits[0].revents != 0) return {};
   }
+}
+
+Status AwaitReadable(const Context& ctx, int fd, int64_t timeout_ms, std::string_view doing) {
+  return AwaitEvent(ctx, fd, POLLIN, timeout_ms, doing);
 }
 
 // Reads the errno that a child which could not become its program leaves; 0 when it could.
@@ -229,10 +247,13 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessOptions& 
   std::vector<std::string> argv = options.argv;
   std::vector<std::string> environment = MergedEnvironment(options);
   const std::string working_directory = options.working_directory.string();
-  std::pair<UniqueFd, UniqueFd> output, error;
+  std::pair<UniqueFd, UniqueFd> output, error, channel;
   PF_ASSIGN(error, MakePipe());
   if (options.captures_stdout) {
     PF_ASSIGN(output, MakePipe());
+  }
+  if (options.opens_channel) {
+    PF_ASSIGN(channel, MakeChannel());
   }
   // A terminal's input stays ours.
   PF_ASSIGN(UniqueFd nothing, OpenFile("/dev/null", O_RDONLY));
@@ -246,7 +267,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessOptions& 
   plan.argv = Pointers(argv);
   plan.environment = Pointers(environment);
   plan.working_directory = working_directory.empty() ? nullptr : working_directory.c_str();
-  plan.stdin_fd = nothing.get();
+  plan.stdin_fd = options.opens_channel ? channel.second.get() : nothing.get();
   plan.stdout_fd = output.second.get();
   plan.stderr_fd = stderr_file.get();
   plan.error_fd = error.second.get();
@@ -258,6 +279,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ProcessOptions& 
   std::unique_ptr<ChildProcess> child(new ChildProcess());
   child->pid_ = pid;
   child->stdout_ = std::move(output.first);
+  child->channel_ = std::move(channel.first);
   PF_TRY(error.second.Close());
   const int exec_error = ReadExecError(error.first.get());
   if (exec_error != 0) return ErrnoStatus(exec_error, doing);  // the destructor reaps it
@@ -301,6 +323,44 @@ Result<std::optional<std::string>> ChildProcess::ReadLine(const Context& ctx, in
   }
 }
 
+Status ChildProcess::Send(const Context& ctx, std::span<const std::byte> bytes,
+                          int64_t timeout_ms) {
+  const std::string doing = fmt::format("send to process {}", pid_);
+  while (!bytes.empty()) {
+    const ssize_t count =
+        send(channel_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      PF_TRY(AwaitEvent(ctx, channel_.get(), POLLOUT, timeout_ms, doing));
+      continue;
+    }
+    if (count < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+      return Status(Code::kUnavailable, doing + ": it has closed its end");
+    }
+    if (count < 0) return ErrnoStatus(errno, doing);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return {};
+}
+
+Status ChildProcess::Receive(const Context& ctx, std::span<std::byte> out, int64_t timeout_ms) {
+  const std::string doing = fmt::format("receive from process {}", pid_);
+  while (!out.empty()) {
+    const ssize_t count = recv(channel_.get(), out.data(), out.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      PF_TRY(AwaitReadable(ctx, channel_.get(), timeout_ms, doing));
+      continue;
+    }
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) {
+      return Status(Code::kUnavailable, doing + ": it has closed its end");
+    }
+    if (count < 0) return ErrnoStatus(errno, doing);
+    out = out.subspan(static_cast<size_t>(count));
+  }
+  return {};
+}
+
 std::optional<ExitState> ChildProcess::Poll() {
   if (ended_) return ended_;
   int wait_status = 0;
@@ -331,6 +391,47 @@ void ChildProcess::Signal(int signal_number) {
 void ForbidCoreFiles() {
   const rlimit none{};
   setrlimit(RLIMIT_CORE, &none);  // lowering cannot fail
+}
+
+Status ParentChannel::Send(std::span<const std::byte> bytes) {
+  return WriteAll(STDIN_FILENO, bytes);
+}
+
+Result<bool> ParentChannel::Receive(std::span<std::byte> out) {
+  const size_t wanted = out.size();
+  while (!out.empty()) {
+    const ssize_t count = recv(STDIN_FILENO, out.data(), out.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "receive from the parent");
+    if (count == 0 && out.size() == wanted) return false;
+    if (count == 0) return Status(Code::kUnavailable, "receive from the parent: cut short");
+    out = out.subspan(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+Status LimitOwnMemory(int64_t bytes) {
+  PF_ASSIGN(const std::string status, ReadFile("/proc/self/status"));
+  const size_t at = status.find("VmData:");
+  if (at == std::string::npos) {
+    return Status(Code::kInternal, "limit the memory of this process: its size is unknown");
+  }
+  const int64_t held = std::strtoll(status.c_str() + at + 7, nullptr, 10) * 1024;
+  const auto limit = static_cast<rlim_t>(held + bytes);
+  const rlimit data{.rlim_cur = limit, .rlim_max = limit};
+  if (setrlimit(RLIMIT_DATA, &data) != 0) return ErrnoStatus(errno, "limit memory");
+  return {};
+}
+
+Status LimitOwnCpu(int64_t seconds) {
+  rusage used{};
+  if (getrusage(RUSAGE_SELF, &used) != 0) return ErrnoStatus(errno, "read the CPU time");
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CPU, &limit) != 0) return ErrnoStatus(errno, "read the CPU limit");
+  const auto end = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1 + seconds);
+  limit.rlim_cur = std::min(end, limit.rlim_max);
+  if (setrlimit(RLIMIT_CPU, &limit) != 0) return ErrnoStatus(errno, "limit CPU time");
+  return {};
 }
 
 std::filesystem::path SelfPath() {

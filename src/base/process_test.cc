@@ -230,5 +230,64 @@ TEST(SelfPath, IsThisProgram) {
   EXPECT_EQ(SelfPath().filename(), "base_test");
 }
 
+TEST_F(ChildProcessTest, AChannelCarriesBytesBothWays) {
+  const auto child = Start({.argv = {"/bin/sh", "-c", "exec cat <&0 >&0"}, .opens_channel = true});
+  std::string sent(300'000, 'x');
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7 % 251);
+  // More than a socket holds would wait for its reader; pieces do not.
+  for (size_t at = 0; at < sent.size(); at += 10'000) {
+    const auto piece = std::as_bytes(std::span(sent)).subspan(at, 10'000);
+    ASSERT_TRUE(child->Send(ctx_, piece, kLongMs).ok());
+    std::vector<std::byte> got(piece.size());
+    ASSERT_TRUE(child->Receive(ctx_, got, kLongMs).ok());
+    ASSERT_TRUE(std::equal(got.begin(), got.end(), piece.begin()));
+  }
+  child->Signal(SIGKILL);
+  std::byte one{};
+  EXPECT_EQ(child->Receive(ctx_, std::span(&one, 1), kLongMs).code(), Code::kUnavailable);
+  EXPECT_EQ(End(*child), "signal 9 (Killed)");
+  EXPECT_EQ(child->Send(ctx_, std::span(&one, 1), kLongMs).code(), Code::kUnavailable);
+}
+
+// Runs only when started by the test below.
+TEST_F(ChildProcessTest, DISABLED_RoleOfALimitedOne) {
+  ParentChannel parent;
+  char what = 0;
+  ASSERT_TRUE(*parent.Receive(std::as_writable_bytes(std::span(&what, 1))));
+  ASSERT_TRUE(LimitOwnMemory(int64_t{64} << 20).ok());
+  ASSERT_TRUE(LimitOwnCpu(1).ok());
+  char answer = 'y';
+  if (what == 'm') {
+    const std::string small(16 << 20, 'x');
+    try {
+      const std::string large(256 << 20, 'x');
+      answer = 'n';
+    } catch (const std::bad_alloc&) {
+      answer = small.size() > 0 ? 'y' : 'n';
+    }
+  }
+  while (what == 'c') answer = static_cast<char>(answer ^ 1);
+  ASSERT_TRUE(parent.Send(std::as_bytes(std::span(&answer, 1))).ok());
+}
+
+TEST_F(ChildProcessTest, OwnLimitsHold) {
+  const auto start = [&](char what) {
+    auto child = Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
+                                 "--gtest_filter=ChildProcessTest.DISABLED_RoleOfALimitedOne"},
+                        .opens_channel = true});
+    EXPECT_TRUE(child->Send(ctx_, std::as_bytes(std::span(&what, 1)), kLongMs).ok());
+    return child;
+  };
+  const auto memory = start('m');
+  char answer = 0;
+  ASSERT_TRUE(memory->Receive(ctx_, std::as_writable_bytes(std::span(&answer, 1)), kLongMs).ok());
+  EXPECT_EQ(answer, 'y');
+  EXPECT_EQ(End(*memory), "exit code 0");
+  const auto busy = start('c');
+  const auto ended = busy->Wait(ctx_, kLongMs);
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->signal_number, SIGXCPU);
+}
+
 }  // namespace
 }  // namespace partforge

@@ -53,6 +53,13 @@ Status Compare(const std::string& key, const ArtifactPart& part, const Extracted
   return {};
 }
 
+// An archive that holds what no part holds is not the one that was described: damage, like a byte
+// that differs, so that the part is made anew instead of being tried again as it is.
+Status AsDamage(Status status) {
+  const int number = status.explanation().pf_number;
+  return number == 8002 || number == 8005 ? std::move(status).As(Code::kCorruption) : status;
+}
+
 }  // namespace
 
 Result<ArtifactMeta> FetchMeta(const Context& ctx, ObjectStore& store, std::string_view meta_key,
@@ -104,7 +111,7 @@ Result<ExtractedPart> FetchPart(const Context& ctx, ObjectStore& store,
   Result<ExtractedPart> extracted = ExtractPartTar(
       ctx, *source, target,
       {.part_name = part.name, .verify = options.verify, .is_synced = options.is_synced});
-  if (!extracted.ok()) return std::move(extracted).status().With("fetch " + key);
+  if (!extracted.ok()) return AsDamage(std::move(extracted).status()).With("fetch " + key);
   PF_TRY(Compare(key, part, *extracted));
   return extracted;
 }
@@ -116,7 +123,7 @@ Result<ExtractedPart> VerifyPartTar(const Context& ctx, ObjectStore& store,
   PF_ASSIGN(const std::unique_ptr<ByteSource> source, OpenTar(ctx, store, key, part));
   Result<ExtractedPart> checked =
       CheckPartTar(ctx, *source, {.part_name = part.name, .verify = level});
-  if (!checked.ok()) return std::move(checked).status().With("verify " + key);
+  if (!checked.ok()) return AsDamage(std::move(checked).status()).With("verify " + key);
   PF_TRY(Compare(key, part, *checked));
   return checked;
 }

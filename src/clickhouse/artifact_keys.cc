@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/ids.h"
 #include "clickhouse/artifact.h"
 
@@ -10,9 +11,14 @@ constexpr std::string_view kPatternBytes = "*?[]{}";
 
 Status CheckId(std::string_view id, std::string_view what) {
   if (IsValidId(id)) return {};
-  return Status(Code::kInvalidArgument,
-                fmt::format("not a valid {} id (1 to 128 of A-Z a-z 0-9 . _ -): {}", what,
-                            id.substr(0, 200)));
+  return Status(Code::kRefused, fmt::format("not a valid {} id (1 to 128 of A-Z a-z 0-9 . _ -): {}",
+                                            what, id.substr(0, 200)))
+      .Explain(8006, fmt::format("{} id", what), "ids become segments of keys: give another one");
+}
+
+Status BadPrefix(std::string message) {
+  return Status(Code::kRefused, std::move(message))
+      .Explain(8006, "object prefix", "name one place: --prefix=team/rewrites");
 }
 
 Status Unsafe(std::string_view what, std::string_view value) {
@@ -38,16 +44,16 @@ Result<std::string> NormalizePrefix(std::string_view prefix) {
   std::string joined;
   for (const std::string_view segment : Segments(prefix)) {
     if (segment == "." || segment == "..") {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("object prefix has a '{}' segment: {}", segment, prefix));
+      return BadPrefix(fmt::format("object prefix has a '{}' segment: {}", segment, prefix));
     }
     if (segment.find_first_of(kPatternBytes) != std::string_view::npos) {
-      return Status(Code::kInvalidArgument, fmt::format("object prefix must not hold one of {}: {}",
-                                                        kPatternBytes, prefix));
+      return BadPrefix(
+          fmt::format("object prefix must not hold one of {}: {}", kPatternBytes, prefix));
     }
     if (!joined.empty()) joined += '/';
     joined += segment;
   }
+  if (!joined.empty()) PF_TRY(CheckRelativePath(joined));
   return joined;
 }
 

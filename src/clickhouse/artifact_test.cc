@@ -49,11 +49,12 @@ TEST(JobKeys, FollowTheLayout) {
 
 TEST(JobKeys, RefusesIdsThatAreNoSegment) {
   for (const char* id : {"", "..", ".", "a/b", "a*", "a b"}) {
-    EXPECT_FALSE(JobKeys::Make("p", id).ok()) << id;
+    EXPECT_EQ(JobKeys::Make("p", id).status().explanation().pf_number, 8006) << id;
     EXPECT_FALSE(JobKeys::Make("p", "j")->SourceKey(id).ok()) << id;
   }
-  EXPECT_FALSE(JobKeys::Make("p/../q", "j").ok());
-  EXPECT_FALSE(JobKeys::Make("p*", "j").ok());
+  for (const char* prefix : {"p/../q", "./p", "p*", "p/[a]"}) {
+    EXPECT_EQ(JobKeys::Make(prefix, "j").status().explanation().pf_number, 8006) << prefix;
+  }
 }
 
 TEST(DeletionRoot, IsTheJobsOwnRootOrNothing) {

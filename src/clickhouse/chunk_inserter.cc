@@ -95,7 +95,11 @@ int64_t InsertOutcome::attempts() const {
 
 Result<InsertOutcome> ChunkInserter::Run(const Context& ctx) {
   outcome_.state = request_.plan.state;
-  PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
+  if (request_.source_parts) {
+    source_parts_ = *request_.source_parts;
+  } else {
+    PF_ASSIGN(source_parts_, tables_.ActiveParts(ctx, tables_.source()));
+  }
   if (is_chunked()) PF_TRY(tables_.CreateCompleted(ctx));
   for (size_t i = 0; i < ranges_.size(); ++i) {
     outcome_.chunks.push_back(
@@ -118,11 +122,16 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
       const int64_t started_ms = MonotonicMs();
       ++chunk.attempts;
       Result<QueryOutcome> inserted = InsertWatched(ctx, index, chunk.attempts);
+      MetricLabels labels = request_.metric_labels;
+      labels["result"] = inserted.ok() ? "completed" : "failed";
+      ctx.metrics.Observe("partforge_insert_attempt_duration_seconds", labels,
+                          static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
       if (inserted.ok()) {
-        Result<PartitionMap> staged = tables_.ActiveParts(ctx, tables_.destination());
+        Result<std::vector<ActivePart>> staged = tables_.ListParts(ctx, tables_.destination());
         if (staged.ok()) {
-          staged_parts_ = std::move(staged).value();
+          staged_parts_ = PartitionsOf(*staged);
           staged_left_ = staged_parts_;
+          if (!is_chunked()) outcome_.parts = std::move(staged).value();
           chunk.read_rows = inserted->read_rows;
           chunk.written_rows = inserted->written_rows;
           PF_FAULT(ctx, "clickhouse.chunk_inserted");
@@ -137,6 +146,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
     }
     if (failure.ok() && step != ChunkStep::kStarted && step != ChunkStep::kDone) {
       if (!is_chunked()) {
+        ctx.metrics.Add("partforge_chunks_completed_total", request_.metric_labels);
         ReportDone(ctx, index);
         return {};
       }
@@ -146,6 +156,7 @@ Status ChunkInserter::RunChunk(const Context& ctx, size_t index) {
     }
     if (step == ChunkStep::kDone) {
       AddTo(completed_parts_, staged_parts_);
+      ctx.metrics.Add("partforge_chunks_completed_total", request_.metric_labels);
       ReportDone(ctx, index);
       PF_FAULT(ctx, "clickhouse.chunk_promoted");
       return {};
@@ -199,6 +210,9 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::ResumeAfterDeath(const Context& 
 
 Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t index,
                                                   int64_t attempt) {
+  // Before the watch, which asks the slot's process: a slot is used by one thread at a time, and
+  // Get may start another process.
+  PF_ASSIGN(Engine* const local, engine(ctx));
   std::stop_source insert_stop;  // of the worker, or because the insert hangs
   const std::stop_callback on_stop(ctx.stop, [&insert_stop] { insert_stop.request_stop(); });
   std::atomic<bool> is_hung = false;
@@ -225,7 +239,7 @@ Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t ind
     });
     Context watched = ctx;
     watched.stop = insert_stop.get_token();
-    inserted = InsertOnce(watched, index, attempt);
+    inserted = InsertOnce(watched, *local, index, attempt);
   }
   if (inserted.ok() || !is_hung || ctx.IsStopping()) return inserted;
   engines_.Discard(ctx, request_.slot);
@@ -234,9 +248,9 @@ Result<QueryOutcome> ChunkInserter::InsertWatched(const Context& ctx, size_t ind
                             request_.silence_ms_max / 1000, inserted.status().message()));
 }
 
-Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index, int64_t attempt) {
+Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, Engine& local, size_t index,
+                                               int64_t attempt) {
   const RowRange range = ranges_[index];
-  PF_ASSIGN(Engine* const local, engine(ctx));
   QueryOptions options;
   options.query_id = fmt::format("{}-c{}-a{}", request_.query_id_prefix, index, attempt);
   options.database = request_.current_database;
@@ -269,7 +283,7 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, size_t index,
                                    {"tier", TierName(outcome_.state.tier)},
                                    {"from", range.begin},
                                    {"to", range.end}});
-  return local->Query(ctx, request_.insert_select, options);
+  return local.Query(ctx, request_.insert_select, options);
 }
 
 // The range counts whole, whatever the engine's estimate said, also one without rows.
@@ -366,7 +380,7 @@ Result<ChunkInserter::ChunkStep> ChunkInserter::Recover(const Context& ctx, Chun
 
 Status ChunkInserter::FinishExchange(const Context& ctx) {
   PF_ASSIGN(const std::string completed_uuid, tables_.Uuid(ctx, tables_.completed()));
-  const Status exchanged = tables_.ExchangeCompleted(ctx);
+  Status exchanged = tables_.ExchangeCompleted(ctx);
   if (exchanged.ok() || engines_.IsAlive(request_.slot)) return exchanged;
   // The engine died during the exchange: the table behind the destination's name tells whether it
   // happened.

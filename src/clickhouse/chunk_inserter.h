@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct ChunkInsertRequest {
   Tuning tuning;
   int slot = 0;
   EngineWish engine_path = EngineWish({});
+  MetricLabels metric_labels = {};                // job_id, source_table, destination_table
+  std::optional<PartitionMap> source_parts = {};  // as attached; absent = the engine is asked
   std::function<Status(const Context&, double fraction, int64_t read_rows, int64_t written_rows)>
       report;
   // An insert that has read and written nothing and used no CPU for so long is given up with its
@@ -37,6 +40,8 @@ struct ChunkOutcome {
 
 struct InsertOutcome {
   std::vector<ChunkOutcome> chunks;
+  // Of the destination, when it was written by one insert; after several the caller must ask.
+  std::optional<std::vector<ActivePart>> parts;
   InsertState state;  // the one that worked last
   int64_t engine_restarts = 0;
   int64_t wasted_ms = 0;  // of attempts that failed (metric insert_wasted_seconds_total)
@@ -67,7 +72,7 @@ class ChunkInserter {
   enum class ChunkStep : uint8_t { kStarted, kInserted, kMoving, kDone };
 
   Status RunChunk(const Context& ctx, size_t index);
-  Result<QueryOutcome> InsertOnce(const Context& ctx, size_t index, int64_t attempt);
+  Result<QueryOutcome> InsertOnce(const Context& ctx, Engine& local, size_t index, int64_t attempt);
   // InsertOnce under a watch: kUnavailable with a dead engine when the insert hung.
   Result<QueryOutcome> InsertWatched(const Context& ctx, size_t index, int64_t attempt);
   void ReportDone(const Context& ctx, size_t index) const;

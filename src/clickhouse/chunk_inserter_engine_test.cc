@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +19,41 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kRows = 25'003;
+
+// Slots that notice when one is asked for its CPU time while another thread gets its engine.
+class WatchedSlots final : public SlotEngines {
+ public:
+  explicit WatchedSlots(SlotEngines& slots) : slots_(slots) {}
+
+  bool has_overlap() const { return has_overlap_; }
+
+  Result<Engine*> Get(const Context& ctx, int slot, const EngineWish& wish) override {
+    is_getting_ = true;
+    for (int look = 0; look < kLooks && !has_overlap_; ++look) std::this_thread::yield();
+    is_getting_ = false;
+    return slots_.Get(ctx, slot, wish);
+  }
+  bool IsAlive(int slot) override { return slots_.IsAlive(slot); }
+  void Stop(const Context& ctx, int slot) override { slots_.Stop(ctx, slot); }
+  void Discard(const Context& ctx, int slot) override { slots_.Discard(ctx, slot); }
+  int64_t CpuMs(int /*slot*/) override {
+    if (is_getting_) has_overlap_ = true;
+    return 0;
+  }
+  int64_t PeakMemoryBytes(int slot) override { return slots_.PeakMemoryBytes(slot); }
+
+ private:
+  static constexpr int kLooks = 20'000;
+  SlotEngines& slots_;
+  std::atomic<bool> is_getting_ = false, has_overlap_ = false;
+};
+
+// A clock on which no time passes: who polls on it polls all the time.
+class HurriedClock final : public Clock {
+ public:
+  int64_t NowMs() override { return 0; }
+  void SleepMs(int64_t, std::stop_token) override { std::this_thread::yield(); }
+};
 
 // A source table with one part of kRows rows, and what the INSERT made of it.
 class ChunkInserterTest : public ::testing::Test {
@@ -56,8 +92,12 @@ class ChunkInserterTest : public ::testing::Test {
   }
 
   Result<InsertOutcome> Insert(const std::string& sql, InsertPlan plan) {
+    return InsertBy(slots_, *ctx_, sql, std::move(plan));
+  }
+  Result<InsertOutcome> InsertBy(SlotEngines& slots, const Context& ctx, const std::string& sql,
+                                 InsertPlan plan) {
     const auto tuning = Tune(MachineLimits{.cpus = 2, .memory_bytes = int64_t{4} << 30}, 1);
-    ChunkInserter inserter(slots_, *tables_,
+    ChunkInserter inserter(slots, *tables_,
                            ChunkInsertRequest{.query_id_prefix = "partforge-job-part-e1",
                                               .insert_select = sql,
                                               .current_database = tables_->source().database,
@@ -67,7 +107,7 @@ class ChunkInserterTest : public ::testing::Test {
                                               .engine_path = dir_ / "engine",
                                               .report = {},
                                               .silence_ms_max = silence_ms_max_});
-    return inserter.Run(*ctx_);
+    return inserter.Run(ctx);
   }
 
   std::string Sum(const TableName& table) {
@@ -121,6 +161,17 @@ TEST_F(ChunkInserterTest, AnInsertThatDoesNothingLosesItsEngine) {
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.status().explanation().pf_number, 2139) << outcome.status().ToString();
   EXPECT_GE(slots_.starts(), starts + 2);
+}
+
+TEST_F(ChunkInserterTest, TheWatchNeverAsksASlotThatIsBeingStarted) {
+  Open(kSource, kDestination, kFill);
+  WatchedSlots slots(slots_);
+  HurriedClock clock;
+  const Context ctx{clock,         ctx_->random, ctx_->faults, ctx_->log,
+                    ctx_->metrics, ctx_->memory, ctx_->stop};
+  const auto outcome = InsertBy(slots, ctx, kInsert, ChunkedPlan(2));
+  ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+  EXPECT_FALSE(slots.has_overlap());
 }
 
 TEST_F(ChunkInserterTest, OneBlockLeavesOnePartAPartition) {

@@ -14,7 +14,7 @@ struct RowRange {
 };
 
 inline constexpr int64_t kChunksMax = 20;
-inline constexpr int64_t kChunksMaxWhenShrinking = 20 * 8;  // §9.4, last resort
+inline constexpr int64_t kChunksMaxWhenShrinking = int64_t{20} * 8;  // §9.4, last resort
 
 // Splits [0, rows) into chunks for INSERT SELECT, sizes differing by at most one row
 // (clickhouse-parts §9 step 9). chunk_rows_min = 0 disables chunking. Never returns an empty range:

@@ -141,6 +141,30 @@ class Normalizer {
     return CheckCodecs();
   }
 
+  // TTL … TO DISK 'x', TO VOLUME 'x': the local engine has one disk and one volume, "default". The
+  // moves stay, since their times belong into ttl.txt (which names no disk or volume); the
+  // destination's server makes them.
+  Status MoveNowhere() {
+    std::string& ttl = ddl_.table.ttl;
+    PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(ttl));
+    std::string moved;
+    size_t copied = 0;
+    for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+      if (!tokens[i].IsWord("TO")) continue;
+      if (!tokens[i + 1].IsWord("DISK") && !tokens[i + 1].IsWord("VOLUME")) continue;
+      size_t at = i + 2;
+      if (at + 2 < tokens.size() && tokens[at].IsWord("IF") && tokens[at + 1].IsWord("EXISTS"))
+        at += 2;
+      if (tokens[at].kind != SqlTokenKind::kString) continue;
+      Removed(fmt::format("TTL TO {} {}", tokens[i + 1].text, tokens[at].text));
+      moved += ttl.substr(copied, tokens[at].offset - copied);
+      moved += "'default'";
+      copied = tokens[at].end();
+    }
+    ttl = moved + ttl.substr(copied);
+    return {};
+  }
+
   Status TakeOutWhatReadingDoesNotNeed() {
     CreateTable& table = ddl_.table;
     if (!table.ttl.empty()) Removed("TTL of the table");
@@ -334,6 +358,7 @@ Result<LocalDdl> NormalizeDestination(std::string_view sql, const DdlOptions& op
   PF_ASSIGN(CreateTable table, Parse(sql, kDestinationPf, "destination"));
   Normalizer normalizer(std::move(table), options, kDestinationPf);
   PF_TRY(normalizer.TakeOutPlacement());
+  PF_TRY(normalizer.MoveNowhere());
   return normalizer.Take();
 }
 

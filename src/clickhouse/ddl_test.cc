@@ -305,6 +305,22 @@ TEST(NamesTable, LooksAtNamesOnly) {
   EXPECT_FALSE(NamesTable("SELECT 1 FROM shop.orders_v2", orders, "default"));
 }
 
+// The times of moves belong into ttl.txt; where they go is for the destination's server to know.
+TEST(NormalizeDestination, MovesOfTheTtlStayAndGoNowhere) {
+  const auto ddl = NormalizeDestination(
+      "CREATE TABLE shop.t (d Date, v String) ENGINE = MergeTree ORDER BY d TTL d + INTERVAL 1 DAY "
+      "TO VOLUME 'cold', d + INTERVAL 1 MONTH TO DISK IF EXISTS 'far''off', d + INTERVAL 1 YEAR "
+      "DELETE WHERE v = 'TO DISK \'x\'' SETTINGS storage_policy = 'tiered'",
+      {});
+  ASSERT_TRUE(ddl.ok()) << ddl.status().ToString();
+  EXPECT_EQ(ddl->table.ttl,
+            "d + INTERVAL 1 DAY TO VOLUME 'default', d + INTERVAL 1 MONTH TO DISK IF EXISTS "
+            "'default', d + INTERVAL 1 YEAR DELETE WHERE v = 'TO DISK \'x\''");
+  EXPECT_EQ(ddl->removals,
+            (std::vector<std::string>{"SETTINGS storage_policy", "TTL TO VOLUME 'cold'",
+                                      "TTL TO DISK 'far''off'"}));
+}
+
 TEST(CheckRewriteStatements, EachRefusalHasItsNumber) {
   const auto number = [](std::string_view source, std::string_view destination,
                          std::string_view insert) {
@@ -328,6 +344,19 @@ TEST(CheckRewriteStatements, EachRefusalHasItsNumber) {
             2105);
   EXPECT_EQ(number(kSource, kDestination, "INSERT INTO shop.orders_v2 SELECT 1 FROM shop.x"), 2105);
   EXPECT_EQ(number(kSource, kDestination, "DELETE FROM shop.orders"), 2105);
+}
+
+// The source's database is the current one, as in the SQL check and in the workers.
+TEST(CheckRewriteStatements, UnqualifiedNamesAreOfTheSourcesDatabase) {
+  for (const char* insert : {"INSERT INTO shop.orders_v2 SELECT id, day FROM orders",
+                             "INSERT INTO orders_v2 SELECT id, day FROM shop.orders",
+                             "INSERT INTO orders_v2 SELECT id, day FROM orders"}) {
+    const Status status = CheckRewriteStatements(kSource, kDestination, insert);
+    EXPECT_TRUE(status.ok()) << insert << ": " << status.ToString();
+  }
+  EXPECT_FALSE(CheckRewriteStatements(kSource, kDestination,
+                                      "INSERT INTO default.orders_v2 SELECT id, day FROM orders")
+                   .ok());
 }
 
 }  // namespace

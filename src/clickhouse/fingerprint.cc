@@ -101,6 +101,7 @@ Result<std::vector<std::string>> AskTypes(const Context& ctx, Engine& engine,
 Result<std::vector<std::string>> ResolvedTypes(const Context& ctx, Engine& engine,
                                                const std::vector<ColumnDefinition>& columns) {
   std::vector<std::string> questions;
+  questions.reserve(columns.size());
   for (const ColumnDefinition& column : columns) questions.push_back(TypeQuestion(column));
   Result<std::vector<std::string>> all = AskTypes(ctx, engine, questions);
   if (all.ok() || all.status().code() != Code::kInvalidArgument) return all;
@@ -157,6 +158,7 @@ Result<std::vector<std::string>> KeyElements(const std::string& text) {
   const SqlCursor at(text, tokens, 0, tokens.size());
   if (items.size() == 1) return KeyElements(at.TextOf(items[0].begin, items[0].end));
   std::vector<std::string> elements;
+  elements.reserve(items.size());
   for (const TokenRange& item : items) elements.push_back(at.TextOf(item.begin, item.end));
   return elements;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/hash.h"
 #include "base/parallel_for.h"
 #include "clickhouse/frozen_parts.h"
 #include "clickhouse/part_files.h"
@@ -25,14 +26,22 @@ struct Found {
   std::string relative_path;
 };
 
+std::string Folder(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash));
+}
+
 // Walks shadow/<freeze> of one disk. A directory with checksums.txt and columns.txt is a part and
-// is not descended into.
+// is not descended into. So is one in a folder of the table that has a part's name or any file: it
+// was a part, and what lacks a list must be refused by whoever reads it, not left out.
 class ShadowWalk {
  public:
-  ShadowWalk(const TableDisk& disk, std::string freeze, std::vector<Found>& found)
+  ShadowWalk(const TableDisk& disk, std::string freeze, const std::set<std::string>& table_folders,
+             std::vector<Found>& found)
       : disk_(disk),
         freeze_(std::move(freeze)),
         root_(ShadowFolder(disk, freeze_)),
+        table_folders_(table_folders),
         found_(found) {}
 
   Status Run(const Context& ctx) {
@@ -56,7 +65,7 @@ class ShadowWalk {
                     fmt::format("freeze is nested deeper than {}: {}", kDepthMax, path.string()));
     }
     std::vector<std::string> directories;
-    bool has_checksums = false, has_columns = false;
+    bool has_checksums = false, has_columns = false, has_files = false;
     std::error_code error;
     for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
          at.increment(error)) {
@@ -66,11 +75,14 @@ class ShadowWalk {
       if (error) break;
       if (type == std::filesystem::file_type::directory) directories.push_back(name);
       if (type != std::filesystem::file_type::regular) continue;
+      has_files = true;
       if (name == kChecksumsFile) has_checksums = true;
       if (name == "columns.txt") has_columns = true;
     }
     if (error) return Failed(error, path);
-    if (has_checksums && has_columns) {
+    const bool is_damaged = table_folders_.contains(Folder(relative)) &&
+                            (has_files || ParsePartName(path.filename().string()).ok());
+    if ((has_checksums && has_columns) || is_damaged) {
       if (static_cast<int64_t>(found_.size()) >= kPartsMax) {
         return Status(Code::kRefused, fmt::format("freeze holds more than {} parts", kPartsMax));
       }
@@ -78,7 +90,8 @@ class ShadowWalk {
       return {};
     }
     for (const std::string& name : directories) {
-      PF_TRY(Visit(ctx, path / name, relative.empty() ? name : relative + "/" + name, depth + 1));
+      const std::string inner = relative.empty() ? name : fmt::format("{}/{}", relative, name);
+      PF_TRY(Visit(ctx, path / name, inner, depth + 1));
     }
     return {};
   }
@@ -86,13 +99,9 @@ class ShadowWalk {
   const TableDisk& disk_;
   const std::string freeze_;
   const std::filesystem::path root_;
+  const std::set<std::string>& table_folders_;
   std::vector<Found>& found_;
 };
-
-std::string Folder(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash));
-}
 
 // Where parts of the table lie below a disk or a freeze, without a final '/'.
 std::set<std::string> DataFolders(const TableLocation& location, const TableName& table) {
@@ -147,24 +156,40 @@ std::string EscapeForFileName(std::string_view name) {
   return escaped;
 }
 
+std::string FreezeNameOfJob(std::string_view job_id) {
+  constexpr size_t kHashDigits = 8;
+  std::string name = "partforge_";
+  for (const char c : job_id) {
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    name += is_plain ? c : '_';
+  }
+  return name + "_" + Sha256Hex(job_id).substr(0, kHashDigits);
+}
+
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze) {
   const std::filesystem::path shadow = disk.path / "shadow";
-  const std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
-  std::error_code error;
-  if (std::filesystem::exists(escaped, error)) return escaped;
+  std::filesystem::path escaped = shadow / EscapeForFileName(freeze);
+  // What cannot be looked at counts as there: whoever reads it meets the error.
+  const auto is_absent = [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+  };
+  if (!is_absent(escaped)) return escaped;
   const std::filesystem::path plain = shadow / std::string(freeze);
-  return std::filesystem::exists(plain, error) ? plain : escaped;
+  return is_absent(plain) ? escaped : plain;
 }
 
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
                               const TableName& table, const std::vector<std::string>& freezes,
                               CoveredParts covered) {
+  const std::set<std::string> folders = DataFolders(location, table);
   std::vector<Found> found;
   for (const std::string& freeze : freezes) {
     PF_TRY(CheckRelativePath(freeze));
-    for (const TableDisk& disk : location.disks) PF_TRY(ShadowWalk(disk, freeze, found).Run(ctx));
+    for (const TableDisk& disk : location.disks)
+      PF_TRY(ShadowWalk(disk, freeze, folders, found).Run(ctx));
   }
-  const std::set<std::string> folders = DataFolders(location, table);
   std::set<std::string> others;
   std::erase_if(found, [&](const Found& part) {
     const std::string folder = Folder(part.relative_path);

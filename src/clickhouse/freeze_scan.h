@@ -52,8 +52,9 @@ struct FreezeScan {
 
 // Finds the frozen parts of one table (clickhouse-parts §8.2 steps 6–7): on every disk, below
 // shadow/<freeze>, directories that hold checksums.txt and columns.txt, whose path holds the
-// table's data path. kNotFound when there is none; kRefused on patch parts (PF2107), parts that
-// overlap without covering, and one part twice (matrix 32, PF2119).
+// table's data path; and those beside them that have a part's name or files and lack one of the two
+// (PF2140, as every incomplete part). kNotFound when there is none; kRefused on patch parts
+// (PF2107), parts that overlap without covering, and one part twice (matrix 32, PF2119).
 Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
                               const TableName& table, const std::vector<std::string>& freezes,
                               CoveredParts covered);
@@ -61,6 +62,10 @@ Result<FreezeScan> ScanFreeze(const Context& ctx, const TableLocation& location,
 // Where a disk keeps a freeze: the server writes the name as EscapeForFileName does ("autumn-01" is
 // shadow/autumn%2D01). A folder of the plain name, made by hand, is taken when that is absent.
 std::filesystem::path ShadowFolder(const TableDisk& disk, std::string_view freeze);
+
+// The freeze that `rewrite` makes for a job: letters of the id that a freeze name may hold, and a
+// hash of all of it, since two ids may differ in the other letters only.
+std::string FreezeNameOfJob(std::string_view job_id);
 
 // ClickHouse's escapeForFileName: every byte outside [A-Za-z0-9_] becomes %XX.
 std::string EscapeForFileName(std::string_view name);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "clickhouse/frozen_parts.h"
+#include "clickhouse/table_freeze.h"
 #include "clickhouse/testdata.h"
 #include "testing/fake_engine.h"
 #include "testing/test_world.h"
@@ -153,6 +155,44 @@ TEST_F(ScanFreezeTest, AnIncompletePartIsRefusedBeforeAnythingIsSent) {
   EXPECT_EQ(PfNumber(), 2140);
 }
 
+// Its rows would be missing without a word.
+TEST_F(ScanFreezeTest, APartThatLacksOneOfItsListsIsRefused) {
+  Put("d1", "f", Folder(kUuid), "all_1_1_0", "compact");
+  const fs::path part = Put("d1", "f", Folder(kUuid), "all_2_2_0", "wide");
+  for (const char* list : {"columns.txt", "checksums.txt"}) {
+    fs::rename(part / list, directory_ / list);
+    EXPECT_EQ(PfNumber(), 2140) << list;
+    fs::rename(directory_ / list, part / list);
+  }
+  EXPECT_EQ(Scan()->parts.size(), 2u);
+  fs::remove_all(part);
+  fs::create_directory(part);
+  EXPECT_EQ(PfNumber(), 2140) << "a part without any file";
+  fs::remove(part);
+  const fs::path nameless = part.parent_path() / "copy";
+  fs::create_directory(nameless);
+  EXPECT_EQ(PfNumber(), 0);
+  std::ofstream(nameless / "id.bin") << "x";
+  EXPECT_EQ(PfNumber(), 2102) << "files of a part without its name";
+  fs::remove_all(nameless);
+  // Of another table, below a folder that looks like a part: no concern.
+  Put("d1", "f", "data/shop/all_1_1_0", "all_1_1_0", "old");
+  fs::remove(Put("d1", "f", Folder(kOtherUuid), "all_1_1_0", "wide") / "columns.txt");
+  EXPECT_EQ(PfNumber(), 0);
+}
+
+// One would undo the other's freeze under a running upload.
+TEST(FreezeNameOfJob, DiffersForIdsThatDifferInPunctuationOnly) {
+  std::set<std::string> names;
+  for (const char* id : {"a-b", "a_b", "a.b", "ab", "A-b"}) {
+    const std::string name = FreezeNameOfJob(id);
+    names.insert(name);
+    EXPECT_EQ(EscapeForFileName(name), name);
+    EXPECT_EQ(FreezeNameOfJob(id), name);
+  }
+  EXPECT_EQ(names.size(), 5u);
+}
+
 TEST_F(ScanFreezeTest, LinksAreNotFollowed) {
   Put("d1", "f", Folder(kUuid), "all_1_1_0", "compact");
   fs::create_directory_symlink(Golden("wide").directory(),
@@ -211,6 +251,21 @@ TEST_F(ReadLocation, AnAbsentTableIsNotFound) {
   engine.Answer("SELECT toString(uuid)", "");
   EXPECT_EQ(ReadTableLocation(world_.context(), engine, {"a", "b"}).status().code(),
             Code::kNotFound);
+}
+
+TEST(CheckFreezeName, RefusesWhatNoUploadCouldRead) {
+  for (const char* good : {"autumn_01", "a-b.c", "f 1", "ü"}) {
+    EXPECT_TRUE(CheckFreezeName(good).ok()) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("../x"), std::string("x\\y"), std::string("a\nb"),
+        std::string("\x01"), std::string("."), std::string(".."), std::string("increment.txt"),
+        std::string(300, 'a'), std::string(90, '-')}) {
+    const Status status = CheckFreezeName(bad);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(status.explanation().pf_number, 1005) << bad;
+    EXPECT_EQ(status.explanation().where, "--freeze") << bad;
+  }
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ Status RefuseDuplicates(const std::vector<FrozenPart>& parts, const TableName& t
 Result<FreezeScan> SeparateCovered(std::vector<FrozenPart> parts, const TableName& table,
                                    CoveredParts covered) {
   std::vector<const FrozenPart*> sorted;
+  sorted.reserve(parts.size());
   for (const FrozenPart& part : parts) sorted.push_back(&part);
   std::sort(sorted.begin(), sorted.end(), OuterFirst);
   std::set<const FrozenPart*> inner;

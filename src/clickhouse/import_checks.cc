@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "clickhouse/ddl.h"
@@ -11,6 +12,7 @@
 #include "clickhouse/part_name.h"
 #include "clickhouse/rewrite_job.h"
 #include "engine/sql_text.h"
+#include "job/each_task.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -21,26 +23,15 @@ bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
   return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
 }
 
-// Tasks in one state, in no order.
-Result<std::vector<ArtifactTask>> ListTasks(const Context& ctx, JobStore& state,
-                                            const std::string& job_id, TaskState wanted) {
-  std::vector<ArtifactTask> tasks;
-  std::string after;
-  while (true) {
-    PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, wanted, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0};
-      PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
-      const Result<PartName> name = ParsePartName(spec.part_name);
-      if (name.ok()) {
-        one.partition = name->partition_id;
-        one.min_block = name->min_block;
-      }
-      tasks.push_back(std::move(one));
-    }
-    if (!page.next) return tasks;
-    after = *page.next;
+Result<ArtifactTask> ArtifactTaskOf(const Task& task, const RewriteJobSpec& job) {
+  ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0};
+  PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
+  const Result<PartName> name = ParsePartName(spec.part_name);
+  if (name.ok()) {
+    if (!HasOneBlockCount(job)) one.partition = name->partition_id;
+    one.min_block = name->min_block;
   }
+  return one;
 }
 
 struct PublishedRows {
@@ -52,29 +43,24 @@ struct PublishedRows {
 Result<PublishedRows> CountPublished(const Context& ctx, JobStore& state,
                                      const ImportTarget& target, const std::string& job_id) {
   PublishedRows rows;
-  for (const TaskState state_of_task : {TaskState::kImported, TaskState::kImporting}) {
-    std::string after;
-    while (true) {
-      PF_ASSIGN(const TaskPage page, state.Page(ctx, job_id, state_of_task, after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        if (task.commit.empty()) continue;
-        PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
-        if (commit.target != target.key()) {
-          // A commit that is still under way is recovered, and finds the other table itself.
-          if (state_of_task == TaskState::kImported) ++rows.elsewhere;
-          rows.other_target = commit.target;
-          continue;
-        }
-        PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
-        for (const Piece& piece : pieces) {
-          if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
-          if (piece.state == PieceState::kSent) rows.sent += piece.rows;
-        }
-      }
-      if (!page.next) break;
-      after = *page.next;
+  const auto add_rows = [&](const Task& task) -> Status {
+    if (task.state != TaskState::kImported && task.state != TaskState::kImporting) return {};
+    if (task.commit.empty()) return {};
+    PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
+    if (commit.target != target.key()) {
+      // A commit that is still under way is recovered, and finds the other table itself.
+      if (task.state == TaskState::kImported) ++rows.elsewhere;
+      rows.other_target = commit.target;
+      return {};
     }
-  }
+    PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, task.commit));
+    for (const Piece& piece : pieces) {
+      if (piece.state == PieceState::kConfirmed) rows.confirmed += piece.rows;
+      if (piece.state == PieceState::kSent) rows.sent += piece.rows;
+    }
+    return {};
+  };
+  PF_TRY(ForEachTask(ctx, state, job_id, add_rows));
   return rows;
 }
 
@@ -99,6 +85,12 @@ Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget
                "job (upload-freeze)");
 }
 
+bool HasOneBlockCount(const RewriteJobSpec& job) {
+  const Result<CreateTable> source = ParseCreateTable(job.source_schema);
+  return source.ok() && !source->engine.starts_with("Replicated") &&
+         !source->engine.starts_with("Shared");
+}
+
 int64_t CountOf(const JobView& view, TaskState state) {
   for (const StateCount& count : view.counts) {
     if (count.state == state) return count.tasks;
@@ -107,9 +99,20 @@ int64_t CountOf(const JobView& view, TaskState state) {
 }
 
 Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const RewriteJobSpec& job,
                                                const ImportRequest& request) {
-  PF_ASSIGN(std::vector<ArtifactTask> tasks,
-            ListTasks(ctx, state, request.job_id, TaskState::kFinished));
+  std::vector<ArtifactTask> tasks;
+  TaskId after;
+  while (true) {
+    PF_ASSIGN(const TaskPage page,
+              state.Page(ctx, request.job_id, TaskState::kFinished, after, kPageTasks));
+    for (const Task& task : page.tasks) {
+      PF_ASSIGN(ArtifactTask one, ArtifactTaskOf(task, job));
+      tasks.push_back(std::move(one));
+    }
+    if (!page.next) break;
+    after = *page.next;
+  }
   if (!request.part_id.empty()) {
     std::erase_if(tasks, [&](const ArtifactTask& task) { return task.id != request.part_id; });
   }
@@ -118,7 +121,7 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
 }
 
 Status CheckReady(const JobView& view, const ImportRequest& request) {
-  if (view.state != "SEALED" && !request.is_partial_allowed) {
+  if (view.state != "SEALED") {
     return Status(Code::kRefused, "its upload was never completed")
         .Explain(2132, request.job_id,
                  fmt::format("partforge upload-freeze … --job-id={}   resumes it", request.job_id));
@@ -162,11 +165,13 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
   return Status(Code::kRefused,
                 fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
       .Explain(2123, target.table.ToString(),
-               "name an empty table; --require-empty=false imports beside the rows that are there");
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
 }
 
 Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
-                  const ImportRequest& request, const std::vector<ArtifactTask>& chosen) {
+                  const RewriteJobSpec& job, const ImportRequest& request,
+                  const std::vector<ArtifactTask>& chosen) {
   if (chosen.empty()) return {};
   const auto refuse = [&](const std::string& why) {
     return Status(Code::kRefused, why)
@@ -175,21 +180,15 @@ Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
                  "in any order");
   };
   if (view.state != "SEALED") return refuse("parts of the job are not uploaded yet");
-  for (const TaskState unpublished :
-       {TaskState::kReady, TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
-        TaskState::kFailed, TaskState::kFinished, TaskState::kImporting}) {
-    PF_ASSIGN(const std::vector<ArtifactTask> others,
-              ListTasks(ctx, state, request.job_id, unpublished));
-    for (const ArtifactTask& other : others) {
-      const bool is_chosen =
-          std::any_of(chosen.begin(), chosen.end(),
-                      [&](const ArtifactTask& one) { return one.id == other.id; });
-      if (is_chosen || !IsBefore(other, chosen.back())) continue;
-      return refuse(
-          fmt::format("part {} comes earlier and is {}", other.id, TaskStateName(unpublished)));
-    }
-  }
-  return {};
+  std::set<TaskId> chosen_ids;
+  for (const ArtifactTask& one : chosen) chosen_ids.insert(one.id);
+  return ForEachTask(ctx, state, request.job_id, [&](const Task& task) -> Status {
+    if (task.state == TaskState::kImported || task.state == TaskState::kSuperseded) return {};
+    PF_ASSIGN(const ArtifactTask other, ArtifactTaskOf(task, job));
+    if (chosen_ids.contains(other.id) || !IsBefore(other, chosen.back())) return {};
+    return refuse(
+        fmt::format("part {} comes earlier and is {}", other.id, TaskStateName(task.state)));
+  });
 }
 
 Status CheckReplica(const Context& ctx, Engine& engine, const ImportTarget& target) {

@@ -19,13 +19,19 @@ int64_t CountOf(const JobView& view, TaskState state);
 // One artifact and its place in the order of the source's blocks.
 struct ArtifactTask {
   TaskId id;
-  std::string partition;
+  std::string partition;  // empty where one count of blocks goes through all partitions
   int64_t min_block = 0;
 };
+
+// Whether the source counts its blocks through all partitions, as tables that are not replicated
+// do. Then a row that came earlier lies in an earlier block, whatever its partition. False when the
+// schema cannot be read: partitions are kept apart.
+bool HasOneBlockCount(const RewriteJobSpec& job);
 
 // The FINISHED artifacts that are asked for, in the order of the source's blocks, so that
 // order-sensitive engines see what the source had.
 Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& state,
+                                               const RewriteJobSpec& job,
                                                const ImportRequest& request);
 
 // kRefused (PF2132) unless every part is finished, or less is asked for.
@@ -48,7 +54,8 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
 // A table whose engine keeps the last of several rows must see the parts in the order of the
 // source: kRefused (PF2112) when something that comes before `chosen` is not published.
 Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
-                  const ImportRequest& request, const std::vector<ArtifactTask>& chosen);
+                  const RewriteJobSpec& job, const ImportRequest& request,
+                  const std::vector<ArtifactTask>& chosen);
 
 // Parts cannot be attached to a replica that has lost its keeper: kUnavailable.
 Status CheckReplica(const Context& ctx, Engine& engine, const ImportTarget& target);

@@ -203,11 +203,32 @@ TEST(Import, ABoundDirectoryThatVanishedIsInDoubt) {
       EXPECT_EQ(later->in_doubt.size(), 1u);
       EXPECT_EQ(StatusOf(*later).code(), Code::kUnknownOutcome);
       EXPECT_EQ(StatusOf(*later).explanation().pf_number, 2138);
+      EXPECT_NE(StatusOf(*later).explanation().what_to_do.find("new job"), std::string::npos);
       EXPECT_EQ(job.rig.faults().hits("clickhouse.attach_sent"), 0);
       EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.orders_v2"), "0");
       EXPECT_EQ(job.rig.Count(TaskState::kImporting), 1);
     }
   }
+}
+
+TEST(Import, RowsOfOneJobDoNotGoIntoTwoTables) {
+  Finished job(2);
+  job.rig.faults().Set("publish.bound", [](int64_t) { return Status(Code::kInternal, "died"); });
+  EXPECT_FALSE(OutcomeOf(job.rig.Import()).ok());
+  job.rig.faults().Clear();
+  job.rig.Run({"CREATE TABLE shop2.other AS shop2.orders_v2"});
+  job.rig.ShiftStoreClockMs(60'000);
+  ImportRequest other = job.rig.MakeImport();
+  other.table.table = "other";
+  other.owner = "other";
+  const auto imported = RunImport(job.rig.ctx(), job.rig.state(), job.rig.server(), other);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 0);
+  const Status told = StatusOf(*imported);
+  EXPECT_EQ(told.code(), Code::kUnknownOutcome) << told.ToString();
+  EXPECT_NE(told.explanation().what_to_do.find("--table=orders_v2"), std::string::npos)
+      << told.explanation().what_to_do;
+  EXPECT_EQ(job.rig.Ask("SELECT count() FROM shop2.other"), "0");
 }
 
 // check: PF-15

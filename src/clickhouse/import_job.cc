@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/failure_class.h"
@@ -61,7 +64,8 @@ class ImportLock {
   }
 
  private:
-  ImportLock(const Context& ctx, JobStore& state, const ImportRequest& request, LockWish wish)
+  ImportLock(const Context& ctx, JobStore& state, const ImportRequest& request,
+             const LockWish& wish)
       : state_(state),
         owner_(request.owner),
         thread_([&ctx, &state, job = request.job_id, owner = request.owner,
@@ -110,13 +114,56 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
   Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
 }
 
+// What an import that failed leaves of the part.
+enum class PartAfter : uint8_t { kFailed, kAsBefore };
+
+// Why an artifact was taken back, and is FINISHED as before. `reason` is as it was recorded: the
+// words of the system, or of the server, tell the disk from memory.
+Status NoRoom(const Status& reason, const ImportTarget& target) {
+  constexpr int64_t kNoSpaceOnServer = 243;
+  const std::string& message = reason.message();
+  const auto names = [&message](int error_number) {
+    return message.find(std::generic_category().message(error_number)) != std::string::npos;
+  };
+  if (names(ENOSPC) || names(EDQUOT) || FailureFrom(reason).code == kNoSpaceOnServer) {
+    return Status(Code::kExhausted, message)
+        .Explain(7007, target.detached().string(),
+                 "free space on the table's disk, then run the same command again");
+  }
+  return Status(Code::kExhausted, message)
+      .Explain(7017, target.table.ToString(),
+               "when the server or this machine has more memory, run the same command again");
+}
+
+constexpr int kInDoubt = 2138, kBoundElsewhere = 2134;
+
+// Of a commit that is bound to a table of another uuid: whether that table can still be named.
+Status BoundElsewhere(const Context& ctx, Engine& engine, const std::string& bound_target,
+                      const TableName& named) {
+  const std::string uuid = bound_target.substr(bound_target.rfind('/') + 1);
+  PF_ASSIGN(const QueryOutcome outcome,
+            engine.Query(ctx,
+                         fmt::format("SELECT database, name FROM system.tables WHERE "
+                                     "toString(uuid) = {}",
+                                     QuoteString(uuid)),
+                         {}));
+  const auto rows = SplitTsv(outcome.text);
+  return Status(Code::kUnknownOutcome,
+                fmt::format("it is being published into another table: {}", bound_target))
+      .Explain(kBoundElsewhere, named.ToString(),
+               rows.empty() ? std::string("that table is gone: start a new job into an empty table "
+                                          "(upload-freeze with another --job-id)")
+                            : fmt::format("name that table: --database={} --table={}",
+                                          rows[0].at(0), rows[0].at(1)));
+}
+
 // What became of a carried commit, for the summary; a failure that stops the whole command is
 // returned.
 using SettleCarried = std::function<Status(const std::string& part, const Result<Commit>& carried)>;
 
 // Carries one commit that an earlier run left. What was bound to another table is left to an import
 // that names that table; what was only decided for one is taken back.
-Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
+Status Recover(const Context& ctx, JobStore& state, Engine& engine, Publisher& publisher,
                const ImportRequest& request, const ImportTarget& target, const Commit& commit,
                const SettleCarried& settle) {
   PF_ASSIGN(const Commit known, state.GetCommit(ctx, commit.id));
@@ -129,9 +176,7 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
       return abandoned.ok() ? abandoned : settle(part, abandoned);
     }
     if (is_over) return {};  // only its litter is there, in the other table's folder
-    return settle(
-        part, Status(Code::kUnknownOutcome,
-                     fmt::format("it is being published into another table: {}", known.target)));
+    return settle(part, BoundElsewhere(ctx, engine, known.target, request.table));
   }
   // The fence of an importer that was killed runs out within its lease; a live one renews it.
   const int64_t started_ms = MonotonicMs();
@@ -145,6 +190,37 @@ Status Recover(const Context& ctx, JobStore& state, Publisher& publisher,
   // Its outcome was told, and counted, by the run that brought it about.
   if (carried.ok() && is_over) return {};
   return settle(part, carried);
+}
+
+// What settles a doubt: to look, to run again what may have changed since, or another table.
+std::string RemedyOfDoubt(const ImportSummary& summary) {
+  const FailedImport& first = summary.in_doubt.front();
+  if (first.pf_number == kBoundElsewhere) return first.what_to_do;
+  return fmt::format(
+      "partforge job-status --job-id={} --details   then run the same command again\n"
+      "what stays in doubt is settled by a new job into an empty table (upload-freeze with another "
+      "--job-id)",
+      summary.job_id);
+}
+
+// What helps the failed artifacts: those whose parts are FAILED are made again, for the others
+// their own remedy is told.
+std::string RemedyOf(const ImportSummary& summary) {
+  std::string own;
+  size_t remade = 0;
+  for (const FailedImport& failure : summary.failed) {
+    if (failure.what_to_do.empty()) {
+      ++remade;
+    } else if (own.empty()) {
+      own = failure.what_to_do;
+    }
+  }
+  if (remade == 0) return own;
+  const bool is_all =
+      remade == summary.failed.size() && summary.imported == 0 && summary.already_imported == 0;
+  return fmt::format("partforge retry-failed --job-id={} --all   runs {} again{}{}", summary.job_id,
+                     is_all ? "all of them" : "the failed ones",
+                     own.empty() ? "" : "; for the others: ", own);
 }
 
 }  // namespace
@@ -183,10 +259,7 @@ Status StatusOf(const ImportSummary& summary) {
                Code::kUnknownOutcome,
                fmt::format("{} artifacts are in doubt, the first: {}: {}", summary.in_doubt.size(),
                            summary.in_doubt.front().part_id, summary.in_doubt.front().message))
-        .Explain(2138, summary.table,
-                 fmt::format(
-                     "partforge job-status --job-id={} --details   then run the same command again",
-                     summary.job_id));
+        .Explain(kInDoubt, summary.table, RemedyOfDoubt(summary));
   }
   if (summary.rows_in_table != summary.rows_published) {
     return Status(Code::kCorruption, fmt::format("the table has {} rows, the job has published {}",
@@ -204,9 +277,7 @@ Status StatusOf(const ImportSummary& summary) {
                     summary.failed.front().part_id, summary.failed.front().message);
     // Nothing is published: the command ends as the first artifact did.
     return Status(is_nothing_done ? summary.failed.front().code : Code::kInternal, message)
-        .Explain(is_nothing_done ? number : 2149, summary.table,
-                 fmt::format("partforge retry-failed --job-id={} --all   runs {} again",
-                             summary.job_id, is_nothing_done ? "all of them" : "the failed ones"));
+        .Explain(is_nothing_done ? number : 2149, summary.table, RemedyOf(summary));
   }
   if (!summary.conflicts.empty()) {
     return Status(Code::kConflict,
@@ -249,17 +320,22 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                              .batch_executor = nullptr,
                              .grouping = CommitGrouping::kTask}));
     std::mutex mutex;  // guards summary
-    const auto note = [&](const std::string& part, const Status& status) {
+    const auto note = [&](const std::string& part, const Status& status, PartAfter after) {
+      FailedImport failure{.part_id = part,
+                           .message = status.message(),
+                           .pf_number = status.explanation().pf_number,
+                           .code = status.code()};
+      if (after == PartAfter::kAsBefore) {
+        failure.what_to_do = status.explanation().what_to_do;
+        if (failure.what_to_do.empty()) failure.what_to_do = "run the same command again";
+      }
       const std::lock_guard hold(mutex);
       if (status.code() == Code::kUnknownOutcome) {
-        summary.in_doubt.push_back(
-            {part, status.message(), status.explanation().pf_number, status.code()});
+        summary.in_doubt.push_back(std::move(failure));
       } else if (status.code() == Code::kConflict || status.code() == Code::kLeaseLost) {
-        summary.conflicts.push_back(
-            {part, status.message(), status.explanation().pf_number, status.code()});
+        summary.conflicts.push_back(std::move(failure));
       } else {
-        summary.failed.push_back(
-            {part, status.message(), status.explanation().pf_number, status.code()});
+        summary.failed.push_back(std::move(failure));
       }
     };
     const auto has_stopped = [&] {
@@ -273,12 +349,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         if (carried->state == CommitState::kAborted) {
           PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
           // Taken back, and FINISHED as before: there was no room for it, nor is there for others.
-          if (task.state == TaskState::kFinished) {
-            return Status(Code::kExhausted, AbortReason(*carried).message())
-                .Explain(7007, target.detached().string(),
-                         "free space on the table's disk, then run the same command again");
-          }
-          note(part, AbortReason(*carried));
+          if (task.state == TaskState::kFinished) return NoRoom(AbortReason(*carried), target);
+          note(part, AbortReason(*carried), PartAfter::kFailed);
           return {};
         }
         PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, carried->id));
@@ -292,7 +364,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       }
       const Code code = carried.status().code();
       if (code == Code::kCancelled || code == Code::kUnavailable) return carried.status();
-      note(part, carried.status());
+      note(part, carried.status(), PartAfter::kAsBefore);
       return {};
     };
     // Recovery first: nothing new is decided before every unfinished commit of the job has been
@@ -308,14 +380,19 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       for (const Commit& commit : now.live_commits) {
         if (commit.kind != kRewriteKind || !carried_ids.insert(commit.id).second) continue;
         is_new = true;
-        PF_TRY(Recover(ctx, state, recoverer, request, target, commit, settle));
+        PF_TRY(Recover(ctx, state, engine, recoverer, request, target, commit, settle));
       }
       if (!is_new) break;
     }
+    // Rows of one job in two tables would be complete in neither.
+    const bool is_bound_elsewhere =
+        std::any_of(summary.in_doubt.begin(), summary.in_doubt.end(),
+                    [](const FailedImport& one) { return one.pf_number == kBoundElsewhere; });
+    if (is_bound_elsewhere) return {};
     if (request.requires_empty && !carried_ids.empty())
       PF_TRY(CheckEmpty(ctx, state, engine, target, request));
-    PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, request));
-    if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, request, tasks));
+    PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, job, request));
+    if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, job, request, tasks));
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
       return Status(Code::kRefused, "the part is not FINISHED")
           .Explain(2131, request.part_id,
@@ -326,9 +403,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     const auto import_one = [&](const Context& inner, int64_t i) -> Status {
       const TaskId& id = tasks[static_cast<size_t>(i)].id;
       if (needs_order && has_stopped()) {
-        note(id, Status(Code::kRefused,
-                        "not tried: the destination's engine depends on the order "
-                        "of parts, and an earlier artifact is not published"));
+        note(id,
+             Status(Code::kRefused,
+                    "not tried: the destination's engine depends on the order "
+                    "of parts, and an earlier artifact is not published")
+                 .Explain(2112, summary.table,
+                          "run the same command again when the earlier artifact is published"),
+             PartAfter::kAsBefore);
         return {};
       }
       Publisher publisher(state, kinds,
@@ -341,9 +422,9 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         const Code code = proposed.status().code();
         if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
           return proposed.status();
-        if (code == Code::kCorruption || code == Code::kNotFound)
-          FailPart(inner, state, request.job_id, id, proposed.status());
-        note(id, proposed.status());
+        const bool is_damaged = code == Code::kCorruption || code == Code::kNotFound;
+        if (is_damaged) FailPart(inner, state, request.job_id, id, proposed.status());
+        note(id, proposed.status(), is_damaged ? PartAfter::kFailed : PartAfter::kAsBefore);
         return {};
       }
       if (!proposed->has_value()) return {};

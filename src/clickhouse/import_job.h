@@ -36,6 +36,9 @@ struct FailedImport {
   std::string part_id, message;
   int pf_number = 0;            // 0 = not known
   Code code = Code::kInternal;  // what the failure stands for
+  // What helps when the part itself is as good as before, and retry-failed would not touch it;
+  // empty when the part is FAILED.
+  std::string what_to_do = {};
 };
 struct ImportSummary {
   std::string job_id, table;

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "clickhouse/job_rig.h"
+#include "clickhouse/piece_evidence.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 #include "store/object_store.h"
@@ -93,25 +94,64 @@ TEST_F(ImportOutcome, AReceiptOfAnotherStateStoreStopsASecondImport) {
   const auto keys = JobKeys::Make(spec->prefix, "job-1");
   ASSERT_TRUE(keys.ok());
   const std::string key = keys->ReceiptKey(task.id).value();
-  const auto write = [&](const std::string& table_uuid) {
+  const auto write = [&](const std::string& table_uuid, const std::string& receipt_state) {
     const std::string receipt = fmt::format(
-        R"({{"version":1,"commit_id":"cmt-other","table_uuid":"{}","table":"shop2.orders_v2"}})",
-        table_uuid);
+        R"({{"version":1,"state":"{}","commit_id":"cmt-other","table_uuid":"{}","table":"shop2.orders_v2"}})",
+        receipt_state, table_uuid);
     ASSERT_TRUE(WriteObject(rig_.ctx(), rig_.store(), key, receipt).ok());
   };
-  write(uuid);
   ImportRequest request = Serial();
   request.requires_empty = false;
-  const auto refused = Import(request);
-  ASSERT_TRUE(refused.ok()) << refused.status().ToString();
-  ASSERT_EQ(refused->failed.size(), 1u);
-  EXPECT_EQ(StatusOf(*refused).explanation().pf_number, 2134);
-  EXPECT_EQ(Rows(), "0");
-  write("11111111-2222-3333-4444-555555555555");  // into another table: not our business
+  for (const char* receipt_state : {"placed", "attaching"}) {
+    write(uuid, receipt_state);
+    const auto refused = Import(request);
+    ASSERT_TRUE(refused.ok()) << refused.status().ToString();
+    ASSERT_EQ(refused->failed.size(), 1u);
+    EXPECT_EQ(StatusOf(*refused).explanation().pf_number, 2134) << receipt_state;
+    EXPECT_EQ(Rows(), "0");
+  }
+  write("11111111-2222-3333-4444-555555555555", "placed");  // into another table: not our business
   const auto imported = Import(request);
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->imported, 1);
   EXPECT_EQ(Rows(), "1");
+}
+
+// Whoever has lost the state store between the attach and the end of the import must not import the
+// artifact a second time.
+TEST_F(ImportOutcome, TheReceiptIsThereBeforeTheFirstPartIsPlaced) {
+  Finish({"(1, 10, '2024-01-05')"});
+  const Task task = rig_.Tasks(TaskState::kFinished).at(0);
+  const auto spec = RewriteJobSpec::FromJson(rig_.state().View(rig_.ctx(), "job-1")->job.spec);
+  ASSERT_TRUE(spec.ok());
+  const std::string key = JobKeys::Make(spec->prefix, "job-1")->ReceiptKey(task.id).value();
+  const auto receipt = [&] {
+    const auto text = ReadObject(rig_.ctx(), rig_.store(), key, 1 << 20);
+    return text.ok() ? *text : text.status().ToString();
+  };
+  std::string at_first_rename, at_attach;
+  rig_.faults().Set("clickhouse.piece_placed", [&](int64_t) {
+    at_first_rename = receipt();
+    return Status();
+  });
+  rig_.faults().Set("clickhouse.piece_attached", [&](int64_t) {
+    at_attach = receipt();
+    return Status();
+  });
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_NE(at_first_rename.find("\"attaching\""), std::string::npos) << at_first_rename;
+  EXPECT_NE(at_attach.find("\"attaching\""), std::string::npos) << at_attach;
+  EXPECT_NE(receipt().find("\"placed\""), std::string::npos) << receipt();
+}
+
+TEST_F(ImportOutcome, TheRefusalOfATableWithRowsNeverAdvisesToImportAnyway) {
+  Finish(kTwoParts);
+  rig_.Run({"INSERT INTO shop2.orders_v2 VALUES ('2024-01-05', 7, 'x')"});
+  const auto refused = Import(Serial());
+  EXPECT_EQ(Number(refused), 2123);
+  EXPECT_EQ(refused.status().ToString().find("require-empty"), std::string::npos)
+      << refused.status().ToString();
 }
 
 TEST_F(ImportOutcome, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
@@ -127,6 +167,59 @@ TEST_F(ImportOutcome, AnOrderSensitiveEngineTakesNoPartBeforeAnEarlierOne) {
   const auto reordered = Import(request);
   ASSERT_TRUE(reordered.ok()) << reordered.status().ToString();
   EXPECT_EQ(reordered->imported, 1);
+}
+
+// The destination has no partitions: an old partition's late row must not come before a newer
+// partition's early one.
+TEST_F(ImportOutcome, PartsComeInTheOrderOfTheSourcesBlocksWhateverTheirPartition) {
+  Finish({"(1, 10, '2024-02-05')", "(1, 20, '2024-01-05')"},
+         "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String) ENGINE = "
+         "ReplacingMergeTree ORDER BY id");
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 2);
+  EXPECT_EQ(rig_.Ask("SELECT amount FROM shop2.orders_v2 FINAL"), "20");
+}
+
+TEST_F(ImportOutcome, OnlyAFullDiskIsToldAsAFullDisk) {
+  Finish({"(1, 10, '2024-01-05')"});
+  const std::pair<const char*, int> wants[] = {
+      {"write data.bin: No space left on device", 7007},
+      {"Code: 243. DB::Exception: Not enough space", 7007},
+      {"Code: 241. DB::Exception: Memory limit (total) exceeded", 7017}};
+  for (const auto& [message, pf_number] : wants) {
+    const std::string words = message;
+    rig_.faults().Set("clickhouse.piece_staged",
+                      [words](int64_t) { return Status(Code::kExhausted, words); });
+    const auto imported = Import(Serial());
+    const Status status = imported.ok() ? StatusOf(*imported) : imported.status();
+    EXPECT_EQ(status.explanation().pf_number, pf_number) << status.ToString();
+    EXPECT_EQ(rig_.Count(TaskState::kFinished), 1);
+    rig_.faults().Clear();
+  }
+}
+
+// The run that went on does not check staged parts; the one that died did.
+TEST_F(ImportOutcome, TheScratchTableOfARunThatDiedIsDroppedByTheNextOne) {
+  Finish({"(1, 10, '2024-01-05')"});
+  rig_.faults().Set("clickhouse.pieces_staged", [&](int64_t) {
+    const auto serial = SerialOfStagedName(Litter().at(0));
+    rig_.Run({fmt::format("CREATE TABLE shop2.orders_v2__partforge_check_{} AS shop2.orders_v2",
+                          serial.value_or(0))});
+    return Status(Code::kUnavailable, "died");
+  });
+  (void)Import(Serial());
+  const char* const kScratch =
+      "SELECT count() FROM system.tables WHERE name LIKE '%__partforge_check_%'";
+  ASSERT_EQ(rig_.Ask(kScratch), "1");
+  rig_.faults().Clear();
+  rig_.ShiftStoreClockMs(60'000);
+  ImportRequest later = Serial();
+  later.owner = "later";
+  const auto imported = Import(later);
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->imported, 1);
+  EXPECT_EQ(rig_.Ask(kScratch), "0");
 }
 
 TEST_F(ImportOutcome, RowsOfAnotherTargetExplainNothing) {
@@ -274,7 +367,7 @@ TEST_F(ImportOutcome, ARetractThatIsTurnedBackPublishesTheRest) {
 TEST_F(ImportOutcome, AFullDiskEndsTheImportAndLeavesNothingBehind) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.piece_staged", [](int64_t hit) -> Status {
-    return hit == 2 ? Status(Code::kExhausted, "no space left on device") : Status();
+    return hit == 2 ? Status(Code::kExhausted, "No space left on device") : Status();
   });
   const auto cut = Import(Serial());
   ASSERT_TRUE(cut.ok()) << cut.status().ToString();

@@ -1,9 +1,12 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <stdio.h>
 
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "clickhouse/import_job.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/piece_evidence.h"
@@ -50,6 +53,51 @@ TEST_F(ImportUnit, ABoundDirectoryIsFoundUnderAnEarlierToken) {
   }
 }
 
+// "Absent" after SENT means published: what cannot be read must never look absent.
+TEST_F(ImportUnit, AnErrorInALookIsNotAbsence) {
+  ImportTarget target;
+  target.table = {"db", "t"};
+  // So long that a long name below it cannot be looked at.
+  target.data_path = directory_.path();
+  while (target.data_path.native().size() < 3'700) target.data_path /= std::string(100, 'x');
+  target.data_path /= std::string(3'900 - target.data_path.native().size(), 'x');
+  ASSERT_TRUE(MakeDirectories(target.detached(), 0750).ok());
+  Piece piece;
+  piece.partition = "all";
+  piece.token = PieceToken("all", 5, 0);
+  const auto look = [&] { return LookForPiece(world_.context(), engine_, target, piece); };
+
+  const fs::path elsewhere = directory_ / "elsewhere";
+  ASSERT_TRUE(MakeDirectories(elsewhere, 0750).ok());
+  const auto identity = IdentityOf(elsewhere);
+  ASSERT_TRUE(identity.ok());
+  piece.dev = identity->dev;
+  piece.ino = identity->ino;
+  EXPECT_EQ(look()->place, PiecePlace::kAbsent);
+
+  const std::string long_name(250, 'p');
+  for (const fs::path& folder : {target.data_path, target.detached()}) {
+    const auto opened = OpenFile(folder, O_RDONLY | O_DIRECTORY);
+    ASSERT_TRUE(opened.ok());
+    ASSERT_EQ(renameat(AT_FDCWD, elsewhere.c_str(), opened->get(), long_name.c_str()), 0);
+    EXPECT_EQ(look().status().code(), Code::kUnavailable);
+    ASSERT_EQ(renameat(opened->get(), long_name.c_str(), AT_FDCWD, elsewhere.c_str()), 0);
+  }
+
+  // Its list of files cannot be read: it may be ours.
+  piece.files_hash = Sha256Hex("list");
+  fs::rename(elsewhere, target.detached() / "ignored_1");
+  EXPECT_EQ(look()->place, PiecePlace::kAbsent) << "without a list it is a part being written";
+  const fs::path list = target.detached() / "ignored_1" / "checksums.txt";
+  fs::create_directory(list);
+  EXPECT_EQ(look().status().code(), Code::kUnavailable);
+  fs::remove(list);
+  ASSERT_TRUE(WriteFileDurably(list, "list").ok());
+  EXPECT_EQ(look()->place, PiecePlace::kSetAside);
+  fs::remove_all(target.detached());
+  EXPECT_EQ(look().status().code(), Code::kUnavailable);
+}
+
 TEST_F(ImportUnit, AnEncryptedDiskIsRefused) {
   engine_.Answer("SELECT toString(serverUUID())",
                  fmt::format("u\tv\tMergeTree\t{}\tdefault\n", directory_.path().string()));
@@ -84,6 +132,26 @@ TEST(ImportSummary, TellsWhatEndedItBeforeWhatFailed) {
   EXPECT_EQ(StatusOf(summary).code(), Code::kCorruption);
   summary.in_doubt.push_back({"p2", "lost", 0});
   EXPECT_EQ(StatusOf(summary).code(), Code::kUnknownOutcome);
+}
+
+// retry-failed touches FAILED parts only.
+TEST(ImportSummary, TellsTheRemedyThatHelpsTheArtifact) {
+  ImportSummary summary;
+  summary.job_id = "job-1";
+  summary.failed.push_back({.part_id = "p1",
+                            .message = "placed by another store",
+                            .pf_number = 2134,
+                            .code = Code::kRefused,
+                            .what_to_do = "use the state store that knows the import"});
+  EXPECT_EQ(StatusOf(summary).explanation().what_to_do,
+            "use the state store that knows the import");
+  summary.failed.push_back({.part_id = "p2", .message = "damaged", .code = Code::kCorruption});
+  const std::string both = StatusOf(summary).explanation().what_to_do;
+  EXPECT_NE(both.find("retry-failed"), std::string::npos) << both;
+  EXPECT_NE(both.find("use the state store"), std::string::npos) << both;
+  summary.failed.erase(summary.failed.begin());
+  EXPECT_EQ(StatusOf(summary).explanation().what_to_do,
+            "partforge retry-failed --job-id=job-1 --all   runs all of them again");
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ struct InsertPlan {
   std::vector<RowRange> ranges;  // of _part_offset; one range = no restriction is sent
   std::string reason;            // why this tier, for people
 };
+// For a destination whose result depends on the order of rows (PF2112): one thread reads and one
+// inserts, in every tier and on every rung, so that the blocks keep the order of the part.
+Tuning OrderedTuning(Tuning tuning);
+
 // Chooses the tier and the chunks of one part (decisions 14 and 19). Pure.
 InsertPlan PlanInsert(const TierQuestion& question);
 

@@ -47,6 +47,20 @@ TEST(PlanInsert, ABiggerPartIsCutIntoChunksAndLargeBlocks) {
   EXPECT_FALSE(plan.reason.empty());
 }
 
+// Two blocks are in memory at once where one is written while the next is read.
+TEST(PlanInsert, BlocksOfAPartThatDoesNotFitLeaveRoomForTheNextOne) {
+  TierQuestion question;
+  question.block = {.memory_cap_bytes = int64_t{2} << 30,
+                    .slots = 1,
+                    .rows = 10'000'000,
+                    .data_uncompressed_bytes = 1'740'000'000};
+  const InsertPlan plan = PlanInsert(question);
+  ASSERT_EQ(plan.state.tier, InsertTier::kBlocksAndMerge);
+  const int64_t room_bytes = (int64_t{2} << 30) - kEngineBaseBytes;
+  EXPECT_LE(plan.state.block_rows * 174 * 5, room_bytes);
+  EXPECT_GE(plan.state.block_rows * 174 * 6, room_bytes);
+}
+
 TEST(PlanInsert, AnEmptyPartIsOneEmptyRange) {
   EXPECT_EQ(PlanInsert(Question(0, 0, int64_t{4} << 30)).ranges, (std::vector<RowRange>{{0, 0}}));
 }
@@ -61,6 +75,27 @@ TEST(PlanInsert, TheSeedTierIsTheSeedsWay) {
   EXPECT_EQ(settings.at("max_insert_threads"), "4");
   EXPECT_FALSE(settings.contains("max_block_size"));
   EXPECT_FALSE(settings.contains("min_insert_block_size_rows"));
+}
+
+// With more threads equal keys of one part change places, and a ReplacingMergeTree keeps any of
+// them.
+TEST(OrderedTuning, OneThreadInEveryTierAndOnEveryRung) {
+  TierQuestion question = Question(25'000'003, 2'500'000'300, int64_t{20} << 30);
+  ASSERT_GT(question.tuning.insert_threads, 1);
+  question.tuning = OrderedTuning(question.tuning);
+  question.forced = InsertTier::kSeed;
+  std::optional<InsertState> state = PlanInsert(question).state;
+  int64_t rungs = 0;
+  for (; state; state = Shrink(*state, question.tuning, 65'409), ++rungs) {
+    const auto settings = InsertSettings(*state, question.tuning, true);
+    EXPECT_EQ(settings.at("max_threads"), "1");
+    EXPECT_EQ(settings.at("max_insert_threads"), "1");
+  }
+  EXPECT_GT(rungs, 1);
+  state = InsertState{.tier = InsertTier::kBlocksAndMerge, .block_rows = 300'000, .rung = {}};
+  state = Shrink(*state, question.tuning, 65'409);
+  ASSERT_EQ(state->tier, InsertTier::kSeed);
+  EXPECT_EQ(InsertSettings(*state, question.tuning, true).at("max_threads"), "1");
 }
 
 // clickhouse-parts §9.4, worked: 16/16 threads, 65,409 rows → 8/8/32,704 → 4/4/16,352 → 2/2/8,192

@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/failure_class.h"
+#include "engine/clickhouse_codes.h"
 #include "engine/sql_check.h"
 
 namespace partforge::clickhouse {
@@ -36,6 +38,32 @@ Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_vi
       .Explain(2115, std::string(what), "take it out, or give --allow-external-reads");
 }
 
+// The statement itself, while the source has no rows: what the engine refuses now (a column too
+// many, a type that does not convert) it would refuse for every part, after the upload. What reads
+// elsewhere is not asked.
+Status TryOnEmptyTables(const Context& ctx, Engine& local, const JobSqlRequest& request,
+                        const SqlVerdict& sql, const std::string& database) {
+  constexpr int64_t kAnswerMs = 60'000;
+  const bool reads_elsewhere =
+      request.allows_external_reads ||
+      std::any_of(sql.findings.begin(), sql.findings.end(), [](const SqlFinding& finding) {
+        return finding.kind == "other_table" || finding.kind == "table_function";
+      });
+  if (reads_elsewhere) return {};
+  QueryOptions options;
+  options.database = database;
+  options.idle_timeout_ms = kAnswerMs;
+  const Result<QueryOutcome> done = local.Query(ctx, request.insert_select, options);
+  if (done.ok()) return {};
+  const Status& tried = done.status();
+  if (tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable) return tried;
+  // Of the values: there are none yet.
+  if (FailureClassOf(tried) != FailureClass::kSql) return {};
+  return Status(Code::kRefused, tried.message())
+      .Explain(kUnfitInsert, "insert.sql",
+               "correct the SELECT until it fits the destination's columns");
+}
+
 }  // namespace
 
 bool IsOrderSensitive(const CreateTable& destination) {
@@ -43,7 +71,9 @@ bool IsOrderSensitive(const CreateTable& destination) {
   if (engine == "MergeTree") return false;
   if (engine.starts_with("Replacing")) return destination.engine_args.empty();
   if (engine.starts_with("Collapsing")) return true;
-  if (engine.starts_with("VersionedCollapsing")) return false;
+  // Rows of equal key, version and sign: which of them is left depends on their order.
+  if (engine.starts_with("VersionedCollapsing")) return true;
+  if (engine.starts_with("Coalescing")) return true;  // the last value of a column wins
   if (engine.starts_with("Graphite")) return true;
   // Summing keeps the first value of columns that are not summed; Aggregating depends on its
   // functions.
@@ -114,6 +144,7 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
         verdict.chunk_refusal = Describe(finding);
       }
     }
+    PF_TRY(TryOnEmptyTables(ctx, local, request, sql, verdict.source.database));
     for (const std::string& warning : sql.Warnings()) verdict.warnings.push_back(warning);
     PF_ASSIGN(verdict.fingerprint, ComputeFingerprint(ctx, local, request.destination_schema));
     return {};

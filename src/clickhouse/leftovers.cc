@@ -5,39 +5,49 @@
 #include <array>
 #include <set>
 
+#include "base/ids.h"
 #include "clickhouse/artifact.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 
 namespace partforge::clickhouse {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
 constexpr std::array<std::string_view, 3> kFolders = {"finished/", "meta/", "chunks/"};
-constexpr std::array<TaskState, 9> kStates = {
-    TaskState::kReady,      TaskState::kInProgress, TaskState::kCompactReady,
-    TaskState::kCompacting, TaskState::kSuperseded, TaskState::kFinished,
-    TaskState::kImporting,  TaskState::kImported,   TaskState::kFailed};
+// Of the attempts of this task whose objects must stay, "<task>.<epoch>".
+void AddNamesInUse(const Task& task, std::set<std::string>& names) {
+  names.insert(task.id);  // the reference's layout, without an epoch
+  if (task.winner != 0) names.insert(fmt::format("{}.{}", task.id, task.winner));
+  const bool is_owned =
+      task.state == TaskState::kInProgress || task.state == TaskState::kCompacting;
+  if (is_owned) names.insert(fmt::format("{}.{}", task.id, task.epoch));
+}
 
-// "<task>.<epoch>" of every attempt whose objects must stay.
 Result<std::set<std::string>> NamesInUse(const Context& ctx, StateReader& state,
                                          const std::string& job) {
   std::set<std::string> names;
-  for (const TaskState wanted : kStates) {
-    std::string after;
-    while (true) {
-      PF_ASSIGN(const TaskPage page, state.Page(ctx, job, wanted, after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        names.insert(task.id);  // the reference's layout, without an epoch
-        if (task.winner != 0) names.insert(fmt::format("{}.{}", task.id, task.winner));
-        const bool is_owned =
-            task.state == TaskState::kInProgress || task.state == TaskState::kCompacting;
-        if (is_owned) names.insert(fmt::format("{}.{}", task.id, task.epoch));
-      }
-      if (!page.next) break;
-      after = *page.next;
-    }
-  }
+  PF_TRY(ForEachTask(ctx, state, job, [&names](const Task& task) -> Status {
+    AddNamesInUse(task, names);
+    return {};
+  }));
   return names;
+}
+
+// Asks the row of the task itself about an attempt that no task seen so far has named: a task may
+// have moved since it was seen, and what is deleted does not come back.
+Status AskRowOf(const Context& ctx, StateReader& state, const std::string& job,
+                const std::string& attempt, std::set<std::string>& names) {
+  std::vector<std::string> ids = {attempt};
+  if (const size_t dot = attempt.rfind('.'); dot != std::string::npos)
+    ids.push_back(attempt.substr(0, dot));
+  for (const std::string& id : ids) {
+    if (!IsValidId(id)) continue;
+    const Result<Task> task = state.GetTask(ctx, job, id);
+    if (!task.ok() && task.status().code() == Code::kNotFound) continue;
+    PF_TRY(task);
+    AddNamesInUse(*task, names);
+  }
+  return {};
 }
 
 // The attempt that owns a key: the first segment behind the folder, without ".json".
@@ -61,10 +71,13 @@ Result<std::vector<Leftover>> FindLeftovers(const Context& ctx, StateReader& sta
     // Objects first, rows second: what was written after the listing is not in it, and what the
     // rows name now stays.
     PF_ASSIGN(const std::vector<ObjectInfo> objects, ListAll(ctx, store, prefix));
-    PF_ASSIGN(const std::set<std::string> in_use, NamesInUse(ctx, state, job));
+    PF_ASSIGN(std::set<std::string> in_use, NamesInUse(ctx, state, job));
+    std::set<std::string> asked;
     for (const ObjectInfo& object : objects) {
-      const std::string_view rest = std::string_view(object.key).substr(prefix.size());
-      if (in_use.contains(AttemptOf(rest)) || object.modified_ms >= before_ms) continue;
+      const std::string attempt = AttemptOf(std::string_view(object.key).substr(prefix.size()));
+      if (in_use.contains(attempt) || object.modified_ms >= before_ms) continue;
+      if (asked.insert(attempt).second) PF_TRY(AskRowOf(ctx, state, job, attempt, in_use));
+      if (in_use.contains(attempt)) continue;
       leftovers.push_back(Leftover{
           .key = object.key, .size_bytes = object.size_bytes, .modified_ms = object.modified_ms});
     }

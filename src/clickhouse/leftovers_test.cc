@@ -8,6 +8,7 @@
 #include "clickhouse/rewrite_job.h"
 #include "testing/memory_job_store.h"
 #include "testing/memory_store.h"
+#include "testing/moving_reader.h"
 #include "testing/test_world.h"
 
 namespace partforge::clickhouse {
@@ -89,6 +90,22 @@ TEST_F(LeftoversTest, OnlyAttemptsThatNoRowNamesAreLeftovers) {
                 root + "finished/part-a.1/all_1_1_0.tar", root + "finished/part-c.1/all_3_3_0.tar",
                 root + "meta/part-a.1.json", root + "chunks/part-a.1/0/meta.json"}));
   EXPECT_EQ(Find(0), std::set<std::string>());
+}
+
+// It goes IMPORTING → FINISHED while the states are read one after the other: on no page at all.
+TEST_F(LeftoversTest, ATaskThatMovesWhileItIsReadKeepsItsArtifact) {
+  AddTask("part-a");
+  Settle(Claim(), TaskState::kFinished);
+  Put("partforge/jobs/job-1/finished/part-a.1/all_1_1_0.tar");
+  Put("partforge/jobs/job-1/meta/part-a.1.json");
+  testing::MovingReader moving(state_);
+  for (const int64_t pages : {9, 18}) {
+    moving.Hide("part-a", pages);
+    const auto leftovers =
+        FindLeftovers(ctx_, moving, store_, "job-1", std::numeric_limits<int64_t>::max());
+    ASSERT_TRUE(leftovers.ok()) << leftovers.status().ToString();
+    EXPECT_TRUE(leftovers->empty()) << leftovers->at(0).key;
+  }
 }
 
 TEST_F(LeftoversTest, DeletesExactlyThoseAndNothingOfAnotherJob) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/files.h"
@@ -48,6 +49,17 @@ PartitionStats Total(const PartitionMap& partitions) {
     total.bytes += stats.bytes;
   }
   return total;
+}
+
+PartitionMap PartitionsOf(const std::vector<ActivePart>& parts) {
+  PartitionMap partitions;
+  for (const ActivePart& part : parts) {
+    PartitionStats& stats = partitions[part.partition_id];
+    ++stats.parts;
+    stats.rows += part.rows;
+    stats.bytes += part.bytes;
+  }
+  return partitions;
 }
 
 std::vector<std::vector<std::string>> SplitTsv(std::string_view text) {
@@ -101,6 +113,15 @@ Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sq
   std::string_view text = outcome.text;
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
   return ToInt(text);
+}
+
+std::vector<PartColumn> StoredColumns(const CreateTable& table) {
+  std::vector<PartColumn> columns;
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
+    columns.push_back(PartColumn{column.name, column.type});
+  }
+  return columns;
 }
 
 std::vector<std::string> InsertableColumns(const CreateTable& table) {
@@ -218,9 +239,9 @@ Result<std::filesystem::path> LocalTables::DataPath(const Context& ctx, const Ta
 }
 
 Status LocalTables::Attach(const Context& ctx, const TableName& table,
+                           const std::filesystem::path& data_path,
                            const std::filesystem::path& part_directory,
                            std::string_view part_name) {
-  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, table));
   const std::filesystem::path detached = data_path / "detached";
   PF_TRY(MakeDirectories(detached, 0750));
   PF_TRY(RenameNoReplace(part_directory, detached / std::string(part_name)));
@@ -230,35 +251,66 @@ Status LocalTables::Attach(const Context& ctx, const TableName& table,
 
 Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
                                  std::string_view part_name) {
-  return Attach(ctx, source(), part_directory, part_name);
+  if (source_path_.empty()) {
+    PF_ASSIGN(source_path_, DataPath(ctx, source()));
+  }
+  return Attach(ctx, source(), source_path_, part_directory, part_name);
 }
 
 Status LocalTables::AttachDestination(const Context& ctx,
                                       const std::filesystem::path& part_directory,
                                       std::string_view part_name) {
-  return Attach(ctx, destination(), part_directory, part_name);
+  PF_ASSIGN(const std::filesystem::path data_path, DataPath(ctx, destination()));
+  return Attach(ctx, destination(), data_path, part_directory, part_name);
 }
 
 Result<PartitionMap> LocalTables::ActiveParts(const Context& ctx, const TableName& table) {
-  PF_ASSIGN(
-      const QueryOutcome outcome,
-      engine_->Query(
-          ctx,
-          fmt::format(
-              "SELECT partition_id, count(), ifNull(sum(rows), 0), ifNull(sum(bytes_on_disk), 0) "
-              "FROM system.parts WHERE {} AND active AND rows > 0 GROUP BY partition_id ORDER BY "
-              "partition_id",
-              WhereTable(table)),
-          {}));
-  PartitionMap partitions;
+  PF_ASSIGN(const std::vector<ActivePart> parts, ListParts(ctx, table));
+  return PartitionsOf(parts);
+}
+
+Result<std::vector<ActivePart>> LocalTables::ListParts(const Context& ctx, const TableName& table) {
+  PF_ASSIGN(const QueryOutcome outcome,
+            engine_->Query(ctx,
+                           fmt::format("SELECT partition_id, name, path, rows, bytes_on_disk FROM "
+                                       "system.parts WHERE {} AND active AND rows > 0",
+                                       WhereTable(table)),
+                           {}));
+  std::vector<ActivePart> parts;
   for (const auto& row : SplitTsv(outcome.text)) {
-    PartitionStats stats;
-    PF_ASSIGN(stats.parts, ToInt(row.at(1)));
-    PF_ASSIGN(stats.rows, ToInt(row.at(2)));
-    PF_ASSIGN(stats.bytes, ToInt(row.at(3)));
-    partitions[row.at(0)] = stats;
+    ActivePart part{.partition_id = row.at(0), .name = row.at(1), .path = row.at(2)};
+    if (part.path.filename().empty()) part.path = part.path.parent_path();
+    PF_ASSIGN(part.rows, ToInt(row.at(3)));
+    PF_ASSIGN(part.bytes, ToInt(row.at(4)));
+    parts.push_back(std::move(part));
   }
-  return partitions;
+  std::sort(parts.begin(), parts.end(),
+            [](const ActivePart& a, const ActivePart& b) { return a.name < b.name; });
+  return parts;
+}
+
+Result<PartitionMap> LocalTables::SourcePartsAlone(const Context& ctx) {
+  PF_ASSIGN(const QueryOutcome outcome,
+            engine_->Query(ctx,
+                           fmt::format("SELECT ({}), partition_id, rows, bytes_on_disk FROM "
+                                       "system.parts WHERE database IN ({}, {}) AND active AND "
+                                       "rows > 0",
+                                       WhereTable(source()), QuoteString(source().database),
+                                       QuoteString(destination().database)),
+                           {}));
+  std::vector<ActivePart> parts;
+  for (const auto& row : SplitTsv(outcome.text)) {
+    ActivePart part{.partition_id = row.at(1), .name = {}, .path = {}};
+    PF_ASSIGN(part.rows, ToInt(row.at(2)));
+    PF_ASSIGN(part.bytes, ToInt(row.at(3)));
+    if (row.at(0) != "1") {
+      return Status(Code::kUnavailable,
+                    fmt::format("a table beside {} holds rows before the insert: {}",
+                                source().ToString(), part.rows));
+    }
+    parts.push_back(std::move(part));
+  }
+  return PartitionsOf(parts);
 }
 
 Result<int64_t> LocalTables::CountRows(const Context& ctx, const TableName& table,
@@ -295,10 +347,21 @@ Status LocalTables::PromoteStaging(const Context& ctx, const PartitionMap& parti
 }
 
 Status LocalTables::TruncateStaging(const Context& ctx) {
+  return Truncate(ctx, destination());
+}
+
+Status LocalTables::Truncate(const Context& ctx, const TableName& table) {
   const QueryOptions limits{
-      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}}};
-  PF_TRY(engine_->Query(ctx, fmt::format("TRUNCATE TABLE {} SYNC", Sql(destination())), limits));
+      .settings = {{"max_table_size_to_drop", "0"}, {"max_partition_size_to_drop", "0"}},
+      .idle_timeout_ms = kDropTimeoutMs};
+  PF_TRY(engine_->Query(ctx, fmt::format("TRUNCATE TABLE {} SYNC", Sql(table)), limits));
   return {};
+}
+
+Status LocalTables::Clear(const Context& ctx) {
+  PF_CHECK(!has_completed_, "tables with a completed table are not used again");
+  PF_TRY(Truncate(ctx, destination()));
+  return Truncate(ctx, source());
 }
 
 Status LocalTables::ExchangeCompleted(const Context& ctx) {

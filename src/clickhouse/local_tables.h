@@ -9,6 +9,7 @@
 
 #include "base/context.h"
 #include "clickhouse/ddl.h"
+#include "clickhouse/part_files.h"
 #include "engine/engine.h"
 
 namespace partforge::clickhouse {
@@ -26,6 +27,14 @@ struct PartitionStats {
 };
 using PartitionMap = std::map<std::string, PartitionStats>;
 PartitionStats Total(const PartitionMap& partitions);
+
+// One active part that holds rows, as the engine lists it.
+struct ActivePart {
+  std::string partition_id, name;
+  std::filesystem::path path;  // its folder
+  int64_t rows = 0, bytes = 0;
+};
+PartitionMap PartitionsOf(const std::vector<ActivePart>& parts);
 
 struct LocalTablesRequest {
   LocalDdl source, destination;
@@ -58,6 +67,11 @@ class LocalTables {
                            std::string_view part_name);
 
   Result<PartitionMap> ActiveParts(const Context& ctx, const TableName& table);
+  // The same, part by part in order of their names.
+  Result<std::vector<ActivePart>> ListParts(const Context& ctx, const TableName& table);
+  // The source's parts, once it is proven that the other tables hold none: kUnavailable else, and
+  // the tables must not be used. One statement for what both questions need.
+  Result<PartitionMap> SourcePartsAlone(const Context& ctx);
   Result<int64_t> CountRows(const Context& ctx, const TableName& table,
                             std::string_view additional_filter);
   Status CreateCompleted(const Context& ctx);
@@ -73,6 +87,10 @@ class LocalTables {
   Status StopMerges(const Context& ctx);
   Status StartDestinationMerges(const Context& ctx);
   Result<std::string> Uuid(const Context& ctx, const TableName& table);
+  // Takes every row out of source and destination, so that another part can be written with them:
+  // several times cheaper than new tables. Only while nothing but inserts was done to them: not
+  // after a merge, a restart of the engine, or with a completed table.
+  Status Clear(const Context& ctx);
   // Drops everything; also after the engine was restarted, and after a stop, which only shortens
   // how long the engine may stay silent.
   Status Drop(const Context& ctx);
@@ -81,15 +99,20 @@ class LocalTables {
   LocalTables(Engine& engine, LocalTablesRequest request)
       : engine_(&engine), request_(std::move(request)) {}
   Status Run(const Context& ctx, std::string_view sql);
-  Status Attach(const Context& ctx, const TableName& table,
+  Status Attach(const Context& ctx, const TableName& table, const std::filesystem::path& data_path,
                 const std::filesystem::path& part_directory, std::string_view part_name);
+  Status Truncate(const Context& ctx, const TableName& table);
   Result<std::filesystem::path> DataPath(const Context& ctx, const TableName& table);
   Status StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl);
 
   Engine* engine_;
   LocalTablesRequest request_;
   bool has_completed_ = false;
+  std::filesystem::path source_path_;  // where the engine keeps the source; empty = not asked yet
 };
+
+// Columns that a part of the table may hold, with their types, in order.
+std::vector<PartColumn> StoredColumns(const CreateTable& table);
 
 // Columns that an INSERT without a column list writes, in order.
 std::vector<std::string> InsertableColumns(const CreateTable& table);

@@ -20,6 +20,7 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int kDiffers = 2133;
 constexpr std::string_view kTokenProtocol = "TOKEN";
 constexpr std::string_view kSerialKind = "dir";
 constexpr uint64_t kFirstEpoch = 1;  // of the first fence of a commit
@@ -34,7 +35,7 @@ PartCommitter::PartCommitter(StateReader& state, StoreOfBucket store_of_bucket, 
       store_of_bucket_(std::move(store_of_bucket)),
       engine_(engine),
       target_(std::move(target)),
-      settings_(std::move(settings)) {}
+      settings_(settings) {}
 
 Json PartCommitter::IntentJson(const Intent& intent) {
   return DumpJson(JsonDoc{{"version", 1},
@@ -84,7 +85,8 @@ Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
     const auto found = doc->find(name);
     return found != doc->end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid");
+  const std::string placed_by = field("commit_id"), table_uuid = field("table_uuid"),
+                    receipt_state = field("state");
   if (placed_by.empty() || table_uuid.empty()) {
     return Status(Code::kRefused, "not a receipt of an import: " + intent.receipt_key)
         .Explain(2133, intent.receipt_key,
@@ -94,10 +96,11 @@ Status PartCommitter::CheckNoReceipt(const Context& ctx, const CommitId& commit,
   // Databases without table uuids know their tables by name only.
   const bool is_here = table_uuid == target_.table_uuid &&
                        (table_uuid != kNoUuid || field("table") == target_.table.ToString());
-  if (!is_here || placed_by == commit) return {};
-  return Status(
-             Code::kRefused,
-             fmt::format("commit {} placed it here, this state store does not know it", placed_by))
+  if (!is_here || placed_by == commit || receipt_state == kTakenBack) return {};
+  const bool is_placed = receipt_state != kAttaching;
+  return Status(Code::kRefused,
+                fmt::format("commit {} {} it here, this state store does not know it", placed_by,
+                            is_placed ? "placed" : "began to place"))
       .Explain(2134, intent.receipt_key,
                "use the state store that knows the import; if the rows were removed from the table "
                "on purpose, remove the receipt and import again");
@@ -183,9 +186,9 @@ Result<Staged> PartCommitter::Stage(const Context& ctx, const Commit& fenced, Co
     PF_TRY(SyncDirectory(target_.detached()));
   }
   PF_FAULT(ctx, "clickhouse.pieces_staged");
-  return Staged{.staged = DumpJson(
-                    JsonDoc{{"version", 1}, {"serial", fenced.serial}, {"pieces", pieces.size()}}),
-                .pieces = std::move(pieces)};
+  Json staged =
+      DumpJson(JsonDoc{{"version", 1}, {"serial", fenced.serial}, {"pieces", pieces.size()}});
+  return Staged{.staged = std::move(staged), .pieces = std::move(pieces)};
 }
 
 // One intent for all directories of a serial, before the first is made: Clean finds them by it.
@@ -206,9 +209,20 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
                                  Piece& piece) {
   PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
   const std::filesystem::path directory = target_.detached() / ("pftmp_" + piece.token);
-  PF_TRY(RemoveTree(directory));  // an earlier try of this very epoch
-  PF_TRY(FetchPart(ctx, *store, intent.finished_key, part, directory,
-                   FetchPartOptions{.verify = VerifyLevel::kContent, .is_synced = true}));
+  const auto fetch = [&]() -> Status {
+    PF_TRY(RemoveTree(directory));  // an earlier try of this very epoch
+    PF_TRY(FetchPart(ctx, *store, intent.finished_key, part, directory,
+                     FetchPartOptions{.verify = VerifyLevel::kContent, .is_synced = true}));
+    return {};
+  };
+  Status fetched = fetch();
+  // Damaged on its way, perhaps (clickhouse-parts §15 row 9).
+  if (!fetched.ok() && fetched.explanation().pf_number == kDiffers) {
+    ctx.log.Warn("an artifact differs from its description and is fetched again",
+                 {{"part", part.name}, {"error", fetched.message()}});
+    fetched = fetch();
+  }
+  PF_TRY(fetched);
   PF_TRY(GiveToOwner(directory, target_.owner_uid, target_.owner_gid));
   PF_ASSIGN(const DirectoryIdentity identity, IdentityOf(directory));
   piece.dev = identity.dev;
@@ -249,17 +263,14 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     if (thing.uuid == target_.table_uuid) serials.insert(serial);
   }
   if (!serials.empty()) {
-    std::vector<std::filesystem::path> litter;
-    std::error_code error;
-    std::filesystem::directory_iterator entries(target_.detached(), error);
-    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-      const auto serial = SerialOfStagedName(entries->path().filename().string());
-      if (serial && serials.contains(*serial)) litter.push_back(entries->path());
+    PF_ASSIGN(const std::vector<std::string> names, ListNames(target_.detached()));
+    for (const std::string& name : names) {
+      const auto serial = SerialOfStagedName(name);
+      if (serial && serials.contains(*serial)) PF_TRY(RemoveTree(target_.detached() / name));
     }
-    if (error) return ErrnoStatus(error.value(), "list " + target_.detached().string());
-    for (const std::filesystem::path& directory : litter) PF_TRY(RemoveTree(directory));
     PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-    if (settings_.checks_table || pieces.size() > 1) {
+    // An earlier holder of the fence may have checked what this run would not.
+    if (settings_.checks_table || pieces.size() > 1 || fenced.epoch != kFirstEpoch) {
       for (const uint64_t serial : serials) {
         Ignore(ctx, DropStagedCheck(ctx, engine_, target_, serial),
                "an empty scratch table stays; its name says whose it is");

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ struct ImportSettings {
 //
 // What a crash leaves: before the bind, pftmp_ directories of a serial nobody uses (Clean removes
 // them); after it, the bound directory under exactly one name, from which the next holder goes on.
+// The receipt beside the artifact says "attaching" before the first of its parts has a part's name
+// in detached/: a state store that does not know the commit decides nothing for that table.
 class PartCommitter final : public Committer {
  public:
   using StoreOfBucket =
@@ -56,10 +59,15 @@ class PartCommitter final : public Committer {
   struct Intent {
     std::string bucket, finished_key, meta_key, meta_sha256, receipt_key, table_uuid;
   };
+  static constexpr std::string_view kAttaching = "attaching", kPlaced = "placed",
+                                    kTakenBack = "taken_back";  // states of a receipt
   static Json IntentJson(const Intent& intent);
   static Result<Intent> ReadIntent(const Commit& commit);
   Result<ArtifactMeta> ReadMeta(const Context& ctx, const Intent& intent);
   Status CheckNoReceipt(const Context& ctx, const CommitId& commit, const Intent& intent) const;
+  // The receipt of a commit, in `state`; `pieces` are those that it lists.
+  Status WriteReceipt(const Context& ctx, const Commit& fenced, const Intent& intent,
+                      std::string_view state, std::span<const Piece> pieces) const;
   Status AnnounceSerial(const Context& ctx, const Commit& fenced, uint64_t serial,
                         CommitScope& scope);
   Result<std::vector<Thing>> ThingsOf(const Context& ctx, const Commit& fenced, CommitScope& scope);

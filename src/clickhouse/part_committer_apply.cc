@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -128,7 +129,14 @@ Result<Json> PartCommitter::Apply(const Context& ctx, const Commit& fenced, Comm
   }
   PF_ASSIGN(const Intent intent, ReadIntent(fenced));
   PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
-  JsonDoc receipt_parts = JsonDoc::array();
+  const bool is_begun = std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) {
+    return piece.state != PieceState::kStaged;
+  });
+  if (!is_begun && !pieces.empty()) {
+    PF_TRY(scope.Hold(ctx));
+    PF_TRY(WriteReceipt(ctx, fenced, intent, kAttaching, pieces));
+    PF_FAULT(ctx, "clickhouse.receipt_begun");
+  }
   int64_t rows = 0;
   for (const Piece& piece : pieces) {
     PF_TRY(ctx.CheckStop("publishing"));
@@ -139,23 +147,35 @@ Result<Json> PartCommitter::Apply(const Context& ctx, const Commit& fenced, Comm
       PF_TRY(ApplyPiece(ctx, fenced, piece, scope));
     }
     rows += piece.rows;
-    receipt_parts.push_back(
-        JsonDoc{{"part", piece.stage_part}, {"token", piece.token}, {"rows", piece.rows}});
   }
-  const JsonDoc receipt{{"version", 1},
-                        {"commit_id", fenced.id},
-                        {"table_uuid", target_.table_uuid},
-                        {"table", target_.table.ToString()},
-                        {"rows", rows},
-                        {"parts", receipt_parts},
-                        {"time_ms", ctx.clock.NowMs()}};
-  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
-  PF_TRY(WriteObject(ctx, *store, intent.receipt_key, DumpJsonPretty(receipt)));
+  PF_TRY(WriteReceipt(ctx, fenced, intent, kPlaced, pieces));
   PF_FAULT(ctx, "clickhouse.receipt_written");
   return DumpJson(JsonDoc{{"version", 1},
                           {"rows", rows},
                           {"parts", pieces.size()},
                           {"receipt_key", intent.receipt_key}});
+}
+
+Status PartCommitter::WriteReceipt(const Context& ctx, const Commit& fenced, const Intent& intent,
+                                   std::string_view state, std::span<const Piece> pieces) const {
+  JsonDoc parts = JsonDoc::array();
+  int64_t rows = 0;
+  for (const Piece& piece : pieces) {
+    rows += piece.rows;
+    parts.push_back(
+        JsonDoc{{"part", piece.stage_part}, {"token", piece.token}, {"rows", piece.rows}});
+  }
+  const JsonDoc receipt{{"version", 1},
+                        {"state", state},
+                        {"commit_id", fenced.id},
+                        {"table_uuid", target_.table_uuid},
+                        {"table", target_.table.ToString()},
+                        {"rows", rows},
+                        {"parts", parts},
+                        {"time_ms", ctx.clock.NowMs()}};
+  PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, intent.bucket));
+  PF_TRY(WriteObject(ctx, *store, intent.receipt_key, DumpJsonPretty(receipt)));
+  return {};
 }
 
 Status PartCommitter::ApplyPiece(const Context& stoppable, const Commit& fenced, Piece piece,
@@ -392,7 +412,7 @@ Status PartCommitter::Retract(const Context& ctx, const Commit& fenced, CommitSc
     const std::filesystem::path trash = detached / ("pftrash_" + pieces[i].token);
     while (seen[i].place != PiecePlace::kTrashed) {
       PF_TRY(scope.Hold(ctx));
-      const Status renamed = RenameNoReplace(detached / seen[i].name, trash);
+      Status renamed = RenameNoReplace(detached / seen[i].name, trash);
       if (!renamed.ok() && renamed.code() != Code::kNotFound) return renamed;
       // A stalled statement may have moved it between the look and the rename: look again.
       PF_ASSIGN(seen[i], LookUntilStable(ctx, engine_, target_, pieces[i]));
@@ -405,7 +425,12 @@ Status PartCommitter::Retract(const Context& ctx, const Commit& fenced, CommitSc
     }
     PF_FAULT(ctx, "clickhouse.piece_trashed");
   }
-  return SyncDirectory(detached);
+  PF_TRY(SyncDirectory(detached));
+  // The next decision for this artifact is another commit, maybe of another state store.
+  PF_ASSIGN(const Intent intent, ReadIntent(fenced));
+  PF_TRY(WriteReceipt(ctx, fenced, intent, kTakenBack, {}));
+  PF_FAULT(ctx, "clickhouse.receipt_taken_back");
+  return {};
 }
 
 // A stalled importer attached a piece in the middle of the retract: the artifact can only be

@@ -153,6 +153,12 @@ std::string SqueezedType(std::string_view type) {
     if (!squeezed.empty() && token.IsName()) squeezed += ' ';
     squeezed += token.text;
   }
+  // An empty tuple has two spellings.
+  constexpr std::string_view kEmptyTuple = "Tuple()";
+  for (size_t at = squeezed.find(kEmptyTuple); at != std::string::npos;
+       at = squeezed.find(kEmptyTuple, at)) {
+    squeezed.erase(at + kEmptyTuple.size() - 2, 2);
+  }
   return squeezed;
 }
 

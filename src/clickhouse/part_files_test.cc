@@ -167,6 +167,10 @@ TEST_F(ReadPartTest, ColumnsMustFitTheTable) {
   std::vector<PartColumn> table = wide.columns;
   table.back().type = "Decimal(10,2)";
   EXPECT_TRUE(CheckPartColumns(wide, table, "shop.wide").ok());
+  PartInfo empty_tuple;
+  empty_tuple.columns = {{"a", "Map(String, Tuple())"}};
+  EXPECT_TRUE(CheckPartColumns(empty_tuple, {{"a", "Map(String, Tuple)"}}, "shop.wide").ok());
+  EXPECT_FALSE(CheckPartColumns(empty_tuple, {{"a", "Tuple"}}, "shop.wide").ok());
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/files.h"
 #include "clickhouse/checksums.h"
@@ -24,51 +26,77 @@ constexpr std::string_view kStagedPrefix = "pftmp_", kTrashPrefix = "pftrash_",
 constexpr int kLooksForAbsence = 4;
 constexpr int64_t kLookPauseMs = 1000;
 
-bool IsOurs(const std::filesystem::path& directory, const Piece& piece) {
-  const Result<DirectoryIdentity> identity = IdentityOf(directory);
-  return identity.ok() && identity->dev == piece.dev && identity->ino == piece.ino;
+// A look that failed says nothing about the piece: it may be there. So it is tried again later, and
+// is never the reason to take anything back.
+Status CannotLook(Status why) {
+  return std::move(why).As(Code::kUnavailable);
 }
 
-// An inode number may be used again after a directory is gone: the content decides. (An artifact of
-// the reference has no recorded hash; then the identity has to do.)
-bool HasOurFiles(const std::filesystem::path& directory, const Piece& piece) {
+// What has this name: empty when nothing has. A file has no identity that a piece could have.
+Result<std::optional<DirectoryIdentity>> IdentityAt(const std::filesystem::path& path) {
+  using Found = std::optional<DirectoryIdentity>;
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return Found();
+    return CannotLook(ErrnoStatus(errno, "look at " + path.string()));
+  }
+  if (!S_ISDIR(info.st_mode)) return Found(DirectoryIdentity{});
+  return Found(DirectoryIdentity{.dev = info.st_dev, .ino = info.st_ino});
+}
+
+bool IsIdentityOf(const DirectoryIdentity& identity, const Piece& piece) {
+  return identity.dev == piece.dev && identity.ino == piece.ino;
+}
+
+// Whether a directory is the bound one. An inode number may be used again after a directory is
+// gone: the content decides. (An artifact of the reference has no recorded hash; then the identity
+// has to do.)
+Result<bool> IsOurs(const std::filesystem::path& directory, const Piece& piece) {
+  PF_ASSIGN(const std::optional<DirectoryIdentity> identity, IdentityAt(directory));
+  if (!identity || !IsIdentityOf(*identity, piece)) return false;
   if (piece.files_hash.empty()) return true;
   const Result<std::string> text = ReadFile(directory / kChecksumsFile, kChecksumsBytesMax);
-  return text.ok() && Sha256Hex(*text) == piece.files_hash;
+  if (text.ok()) return Sha256Hex(*text) == piece.files_hash;
+  if (text.status().code() == Code::kNotFound) return false;  // a part that is being written
+  return CannotLook(text.status());
+}
+
+// The name of the entry of `folder` that is the bound directory, wherever it was moved to.
+Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& folder,
+                                                  const Piece& piece) {
+  Result<std::vector<std::string>> names = ListNames(folder);
+  if (!names.ok()) return CannotLook(std::move(names).status());
+  for (std::string& name : *names) {
+    PF_ASSIGN(const bool is_ours, IsOurs(folder / name, piece));
+    if (is_ours) return std::optional<std::string>(std::move(name));
+  }
+  return std::optional<std::string>();
 }
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// The name of the entry of `folder` that is the bound directory, wherever it was moved to.
-Result<std::optional<std::string>> FindByIdentity(const std::filesystem::path& folder,
-                                                  const Piece& piece) {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(folder, error);
-  if (error) return ErrnoStatus(error.value(), "list " + folder.string());
-  for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    if (error) return ErrnoStatus(error.value(), "list " + folder.string());
-    if (IsOurs(entries->path(), piece) && HasOurFiles(entries->path(), piece))
-      return std::optional<std::string>(entries->path().filename().string());
-  }
-  return std::optional<std::string>();
-}
-
 // The same, but only where the folder's own list tells the inode number: one read of the list, no
 // look at each of thousands of parts. File systems may tell other numbers there than stat
 // (overlay), so absence proves nothing.
 Result<std::optional<std::string>> FindByListedInode(const std::filesystem::path& folder,
                                                      const Piece& piece) {
+  const auto cannot = [&folder](int error_number) {
+    return CannotLook(ErrnoStatus(error_number, "list " + folder.string()));
+  };
   const std::unique_ptr<DIR, CloseDirectory> list(opendir(folder.c_str()));
-  if (list == nullptr) return ErrnoStatus(errno, "list " + folder.string());
-  while (const dirent* const entry = readdir(list.get())) {
-    const std::string_view name = entry->d_name;
+  if (list == nullptr) return cannot(errno);
+  while (true) {
+    errno = 0;
+    const dirent* const entry = readdir(list.get());
+    if (entry == nullptr && errno != 0) return cannot(errno);
+    if (entry == nullptr) return std::optional<std::string>();
+    const std::string name = entry->d_name;
     if (entry->d_ino != piece.ino || name == "." || name == "..") continue;
-    if (IsOurs(folder / name, piece) && HasOurFiles(folder / name, piece))
-      return std::optional<std::string>(name);
+    PF_ASSIGN(const bool is_ours, IsOurs(folder / name, piece));
+    if (is_ours) return std::optional<std::string>(name);
   }
-  return std::optional<std::string>();
 }
 
 // In the table's folder; whether the engine knows it there is for the engine to say.
@@ -147,10 +175,9 @@ Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportT
       {std::string(kAttachingPrefix) + piece.token, PiecePlace::kInterrupted},
       {std::string(kTrashPrefix) + piece.token, PiecePlace::kTrashed}};
   for (const auto& [name, place] : names) {
-    const Result<DirectoryIdentity> identity = IdentityOf(detached / name);
-    if (!identity.ok() && identity.status().code() == Code::kNotFound) continue;
-    if (!identity.ok()) return identity.status();
-    if (identity->dev == piece.dev && identity->ino == piece.ino) return PieceSeen{place, name};
+    PF_ASSIGN(const std::optional<DirectoryIdentity> identity, IdentityAt(detached / name));
+    if (!identity) continue;
+    if (IsIdentityOf(*identity, piece)) return PieceSeen{place, name};
     return Status(Code::kUnknownOutcome,
                   fmt::format("detached/{} is not the directory that was bound", name))
         .Explain(2138, target.table.ToString(),

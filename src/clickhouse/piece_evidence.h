@@ -38,7 +38,7 @@ std::string PieceToken(std::string_view partition_id, uint64_t serial, int64_t p
 std::optional<uint64_t> SerialOfStagedName(std::string_view name);
 
 // One look at the target for one bound piece. Names are looked up one after the other, so kAbsent
-// proves nothing alone.
+// proves nothing alone. kUnavailable when a folder or a file cannot be read: then nothing is known.
 Result<PieceSeen> LookForPiece(const Context& ctx, Engine& engine, const ImportTarget& target,
                                const Piece& piece);
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/files.h"
 #include "base/units.h"
 #include "clickhouse/fingerprint.h"
 #include "clickhouse/merge_wait.h"
+#include "clickhouse/part_files.h"
 #include "engine/sql_text.h"
 
 namespace partforge::clickhouse {
@@ -28,13 +30,49 @@ std::string FreezeWord(std::string_view text) {
   return word;
 }
 
-std::vector<PartColumn> DeclaredColumns(const CreateTable& table) {
-  std::vector<PartColumn> columns;
-  for (const ColumnDefinition& column : table.columns) {
-    if (column.default_kind == "ALIAS" || column.default_kind == "EPHEMERAL") continue;
-    columns.push_back(PartColumn{column.name, column.type});
+double Seconds(int64_t duration_ms) {
+  return static_cast<double>(duration_ms) / 1000.0;
+}
+
+// The frozen copies of `parts`, found below the freeze's folder: shadow/<name>/store/<xxx>/<uuid>/
+// holds them beside each other. kInternal when one is missing, kCorruption when a part with rows
+// was frozen that is not one of them.
+Result<std::vector<PartDirectory>> FrozenParts(const Context& ctx,
+                                               const std::filesystem::path& frozen_path,
+                                               const std::vector<ActivePart>& parts) {
+  std::vector<PartDirectory> frozen;
+  std::set<std::filesystem::path> tables;
+  for (const ActivePart& part : parts) {
+    const std::filesystem::path table = part.path.parent_path();
+    const std::filesystem::path copy = frozen_path / table.parent_path().parent_path().filename() /
+                                       table.parent_path().filename() / table.filename() /
+                                       part.name;
+    std::error_code error;
+    if (!std::filesystem::is_directory(copy, error)) {
+      return Status(Code::kInternal,
+                    fmt::format("frozen part is not where it should be: {}", copy.string()));
+    }
+    tables.insert(copy.parent_path());
+    frozen.push_back(PartDirectory{.name = part.name, .directory = copy});
   }
-  return columns;
+  for (const std::filesystem::path& table : tables) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(table, error)) {
+      const std::string name = entry.path().filename();
+      const bool is_listed = std::any_of(parts.begin(), parts.end(),
+                                         [&](const ActivePart& part) { return part.name == name; });
+      if (is_listed || !entry.is_directory()) continue;
+      // Without rows it is one of those that moves and truncations leave behind.
+      PF_ASSIGN(const PartInfo extra, ReadPart(ctx, entry.path()));
+      if (extra.rows == 0) continue;
+      return Status(Code::kCorruption,
+                    fmt::format("a part of {} rows was frozen that was not measured: {}",
+                                extra.rows, name))
+          .Explain(2137, name, "nothing was published; run the part again");
+    }
+    if (error) return ErrnoStatus(error.value(), "list frozen parts in " + table.string());
+  }
+  return frozen;
 }
 
 }  // namespace
@@ -45,24 +83,45 @@ void StageClock::Begin(const Context& ctx, std::string_view stage) {
   started_ms_ = MonotonicMs();
   ctx.metrics.Set("partforge_rewrite_current_stage",
                   {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}}, 1);
+  Tick(ctx);
   ctx.log.Debug("stage started", {{"job", job_}, {"part", part_}, {"stage", stage_}});
 }
 
 void StageClock::End(const Context& ctx) {
   if (stage_.empty()) return;
+  const MetricLabels labels{{"job_id", job_}, {"part_id", part_}, {"stage", stage_}};
   durations_ms_[stage_] += MonotonicMs() - started_ms_;
-  ctx.metrics.Remove("partforge_rewrite_current_stage",
-                     {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}});
+  ctx.metrics.Remove("partforge_rewrite_current_stage", labels);
+  ctx.metrics.Remove("partforge_rewrite_current_stage_elapsed_seconds", labels);
+  ctx.metrics.Set("partforge_rewrite_completed_stage_duration_seconds", labels,
+                  Seconds(durations_ms_[stage_]));
   stage_.clear();
 }
 
+void StageClock::Tick(const Context& ctx) const {
+  const int64_t now_ms = MonotonicMs();
+  ctx.metrics.Set("partforge_rewrite_current_stage_elapsed_seconds",
+                  {{"job_id", job_}, {"part_id", part_}, {"stage", stage_}},
+                  Seconds(now_ms - started_ms_));
+  ctx.metrics.Set("partforge_rewrite_total_elapsed_seconds", {{"job_id", job_}, {"part_id", part_}},
+                  Seconds(now_ms - begun_ms_));
+}
+
+void StageClock::Close(const Context& ctx) {
+  End(ctx);
+  const MetricLabels item{{"job_id", job_}, {"part_id", part_}};
+  ctx.metrics.RemoveMatching("partforge_rewrite_completed_stage_duration_seconds", item);
+  ctx.metrics.Remove("partforge_rewrite_total_elapsed_seconds", item);
+}
+
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
-                               LocalSchemaCache& cache, ObjectStore& store, RewriteJobSpec job,
-                               RewriteTaskSpec part, const Task& task, std::string owner_job,
-                               std::string owner_task, TaskScope& scope)
+                               LocalSchemaCache& cache, KeptTables& kept, ObjectStore& store,
+                               RewriteJobSpec job, RewriteTaskSpec part, const Task& task,
+                               std::string owner_job, std::string owner_task, TaskScope& scope)
     : settings_(settings),
       engines_(engines),
       cache_(cache),
+      kept_(kept),
       store_(store),
       job_(std::move(job)),
       part_(std::move(part)),
@@ -74,35 +133,45 @@ RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& eng
 
 Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
   PF_ASSIGN(tuning_, Tune(settings_.limits, settings_.slots));
+  if (job_.is_order_sensitive) tuning_ = OrderedTuning(tuning_);
   PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
   PF_ASSIGN(finished_prefix_, keys.FinishedPrefix(task_.id, task_.epoch));
   stages_.Begin(ctx, "prepare_work_dir");
   PF_TRY(CheckScratchSpace());
   stages_.Begin(ctx, "download_source");
   PF_TRY(Fetch(ctx));
-  stages_.Begin(ctx, "prepare_worker_tables");
-  {
-    PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kEngine));
-    PF_TRY(PrepareTables(ctx));
-    stages_.Begin(ctx, "attach_source_part");
-    PF_TRY(Attach(ctx));
-    stages_.Begin(ctx, "insert_select");
-    PF_TRY(Insert(ctx));
-    stages_.Begin(ctx, "wait_merges");
-    PF_TRY(Merge(ctx));
-    stages_.Begin(ctx, "measure_destination_parts");
-    PF_TRY(Verify(ctx));
-  }
   std::vector<PartDirectory> parts;
-  if (!produced_.empty()) {
-    stages_.Begin(ctx, "freeze_destination_parts");
-    PF_ASSIGN(parts, Freeze(ctx));
+  {
+    stages_.Begin(ctx, "wait_for_engine");
+    PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kEngine));
+    Result<std::vector<PartDirectory>> frozen = Rewrite(ctx);
+    peak_memory_bytes_ = engines_.PeakMemoryBytes(scope_.slot());
+    // The upload reads the frozen parts; the engine is free for another part meanwhile.
+    ReleaseTables(ctx, frozen.ok() && are_tables_plain_);
+    if (!frozen.ok()) return std::move(frozen).status();
+    parts = std::move(frozen).value();
   }
   stages_.Begin(ctx, "upload_finished_tarballs");
   PF_TRY(Upload(ctx, parts));
   stages_.Begin(ctx, "complete_part");
   stages_.End(ctx);
   return MakeResult();
+}
+
+Result<std::vector<PartDirectory>> RewriteAttempt::Rewrite(const Context& ctx) {
+  stages_.Begin(ctx, "prepare_worker_tables");
+  PF_TRY(PrepareTables(ctx));
+  stages_.Begin(ctx, "attach_source_part");
+  PF_TRY(Attach(ctx));
+  stages_.Begin(ctx, "insert_select");
+  PF_TRY(Insert(ctx));
+  stages_.Begin(ctx, "wait_merges");
+  PF_TRY(Merge(ctx));
+  stages_.Begin(ctx, "measure_destination_parts");
+  PF_TRY(Verify(ctx));
+  if (produced_.empty()) return std::vector<PartDirectory>();
+  stages_.Begin(ctx, "freeze_destination_parts");
+  return Freeze(ctx);
 }
 
 Status RewriteAttempt::CheckScratchSpace() const {
@@ -125,6 +194,7 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
                                        .part_id = owner_task_,
                                        .bucket = job_.bucket,
                                        .source_key = part_.source_key},
+                             .manifest_sha256 = part_.manifest_sha256,
                              .directory = scope_.scratch() / "source" / part_.part_name,
                              .verify = settings_.verify == VerifyMode::kContent
                                            ? VerifyLevel::kContent
@@ -133,13 +203,6 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
                              .buckets = {}};
   PF_TRY(MakeDirectories(scope_.scratch() / "source"));
   PF_ASSIGN(source_, FetchSource(ctx, store_, request));
-  if (!part_.manifest_sha256.empty() && source_.manifest_sha256 != part_.manifest_sha256) {
-    return Status(Code::kCorruption, fmt::format("manifest has digest {}, {} was recorded",
-                                                 source_.manifest_sha256, part_.manifest_sha256))
-        .Explain(
-            2133, part_.source_key + "/manifest.json",
-            "the source artifact was changed after its upload; upload the part again in a new job");
-  }
   PF_FAULT(ctx, "clickhouse.source_fetched");
   return {};
 }
@@ -152,17 +215,18 @@ Status RewriteAttempt::CheckEngineAnswers(const Context& ctx, Engine& local) {
 }
 
 Status RewriteAttempt::PrepareTables(const Context& ctx) {
+  // An engine that was started anew may have the tables still, but not what it was told of them.
+  const bool was_alive = engines_.IsAlive(scope_.slot());
   PF_ASSIGN(Engine* const local, engine(ctx));
   PF_TRY(CheckEngineAnswers(ctx, *local));
-  PF_ASSIGN(const std::shared_ptr<const LocalSchemas> schemas,
-            cache_.Get(ctx, *local, task_.job, job_));
-  source_ddl_ = schemas->source;
-  destination_ddl_ = schemas->destination;
-  engine_version_ = schemas->engine_version;
+  PF_ASSIGN(schemas_, cache_.Get(ctx, *local, task_.job, job_));
+  tables_ = kept_.Take(scope_.slot(), schemas_, wish());
+  if (tables_ != nullptr && was_alive) return {};
+  tables_.reset();
   PF_ASSIGN(LocalTables tables,
             LocalTables::Create(ctx, *local,
-                                LocalTablesRequest{.source = source_ddl_,
-                                                   .destination = destination_ddl_,
+                                LocalTablesRequest{.source = source_ddl(),
+                                                   .destination = destination_ddl(),
                                                    .compression_codec = settings_.compression_codec,
                                                    .ttl = settings_.ttl}));
   tables_ = std::make_unique<LocalTables>(std::move(tables));
@@ -171,10 +235,10 @@ Status RewriteAttempt::PrepareTables(const Context& ctx) {
 
 Status RewriteAttempt::Attach(const Context& ctx) {
   PF_ASSIGN(const std::vector<std::string> absent,
-            CheckPartColumns(source_.part, DeclaredColumns(source_ddl_.table),
-                             source_ddl_.table.name.ToString()));
+            CheckPartColumns(source_.part, StoredColumns(source_ddl().table),
+                             source_ddl().table.name.ToString()));
   // A default that the local table had to lose would read as another value here.
-  for (const std::string& column : source_ddl_.columns_without_default) {
+  for (const std::string& column : source_ddl().columns_without_default) {
     if (std::find(absent.begin(), absent.end(), column) == absent.end()) continue;
     return Status(Code::kCorruption,
                   fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
@@ -190,13 +254,14 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   }
   PF_TRY(
       tables_->AttachSource(ctx, scope_.scratch() / "source" / part_.part_name, part_.part_name));
-  PF_ASSIGN(const PartitionMap attached, tables_->ActiveParts(ctx, tables_->source()));
-  const PartitionStats total = Total(attached);
+  PF_ASSIGN(attached_, tables_->SourcePartsAlone(ctx));
+  const PartitionStats total = Total(attached_);
   if (total.parts != (source_.part.rows > 0 ? 1 : 0)) {
     return Status(Code::kCorruption,
                   fmt::format("1 active part expected in the source table, {} found", total.parts))
         .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
   }
+  ShowParts(ctx, "source", attached_);
   visible_rows_ = total.rows;
   if (source_.part.has_lightweight_delete) {
     PF_ASSIGN(visible_rows_, tables_->CountRows(ctx, tables_->source(), ""));
@@ -233,6 +298,8 @@ Status RewriteAttempt::Insert(const Context& ctx) {
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = wish(),
+      .metric_labels = TableLabels(),
+      .source_parts = attached_,
       .report = [this](const Context& inner, double fraction, int64_t read_rows,
                        int64_t written_rows) {
         return Report(inner, fraction, read_rows, written_rows);
@@ -240,22 +307,25 @@ Status RewriteAttempt::Insert(const Context& ctx) {
   ChunkInserter inserter(engines_, *tables_, std::move(request));
   const int64_t started_ms = MonotonicMs();
   Result<InsertOutcome> outcome = inserter.Run(ctx);
-  const MetricLabels labels{
-      {"job_id", task_.job},
-      {"source_table", job_.source_database + "." + job_.source_table},
-      {"destination_table", job_.destination_database + "." + job_.destination_table},
-      {"result", outcome.ok() ? "completed" : "failed"},
-      {"retried", outcome.ok() && outcome->attempts() > static_cast<int64_t>(outcome->chunks.size())
-                      ? "true"
-                      : "false"}};
+  MetricLabels labels = TableLabels();
+  labels["result"] = outcome.ok() ? "completed" : "failed";
+  labels["retried"] =
+      outcome.ok() && outcome->attempts() > static_cast<int64_t>(outcome->chunks.size()) ? "true"
+                                                                                         : "false";
   ctx.metrics.Observe("partforge_insert_duration_seconds", labels,
-                      static_cast<double>(MonotonicMs() - started_ms) / 1000.0);
+                      Seconds(MonotonicMs() - started_ms));
   if (!outcome.ok()) return std::move(outcome).status();
   inserted_ = std::move(outcome).value();
   if (inserted_.wasted_ms > 0)
-    ctx.metrics.Add("partforge_insert_wasted_seconds_total", labels,
-                    static_cast<double>(inserted_.wasted_ms) / 1000.0);
-  PF_ASSIGN(after_insert_, tables_->ActiveParts(ctx, tables_->destination()));
+    ctx.metrics.Add("partforge_insert_wasted_seconds_total", labels, Seconds(inserted_.wasted_ms));
+  are_tables_plain_ = inserted_.parts && inserted_.engine_restarts == 0;
+  if (inserted_.parts) {
+    produced_parts_ = *inserted_.parts;
+  } else {
+    PF_ASSIGN(produced_parts_, tables_->ListParts(ctx, tables_->destination()));
+  }
+  after_insert_ = PartitionsOf(produced_parts_);
+  ShowParts(ctx, "destination", after_insert_);
   return {};
 }
 
@@ -267,29 +337,31 @@ Status RewriteAttempt::Merge(const Context& ctx) {
   // One block leaves one part a partition, unless the SELECT makes more rows than the part has;
   // other tiers and chunks leave more. TTL is applied by merges only.
   if (produced_.empty() || (is_merged && !applies_ttl)) return {};
+  are_tables_plain_ = false;
   PF_ASSIGN(Engine* const local, engine(ctx));
-  PF_ASSIGN(const MergeWaitOutcome merged,
-            WaitForMerges(ctx, *local, *tables_,
-                          MergeWaitRequest{
-                              .tuning = tuning_,
-                              .runtime_ms_max = settings_.merge_runtime_ms_max > 0
-                                                    ? settings_.merge_runtime_ms_max
-                                                    : kMergeRuntimeMs,
-                              .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
-                              .applies_ttl = applies_ttl}));
-  produced_ = merged.partitions;
+  PF_TRY(WaitForMerges(
+      ctx, *local, *tables_,
+      MergeWaitRequest{.tuning = tuning_,
+                       .runtime_ms_max = settings_.merge_runtime_ms_max > 0
+                                             ? settings_.merge_runtime_ms_max
+                                             : kMergeRuntimeMs,
+                       .merges_whole_partitions = inserted_.state.tier != InsertTier::kSeed,
+                       .applies_ttl = applies_ttl}));
   PF_FAULT(ctx, "clickhouse.parts_merged");
-  return {};
-}
-
-Status RewriteAttempt::Verify(const Context& ctx) {
-  PF_ASSIGN(Engine* const local, engine(ctx));
   PF_TRY(local->Query(
       ctx,
       fmt::format("SYSTEM STOP MERGES {}",
                   QuoteTable(tables_->destination().database, tables_->destination().table)),
       {}));
-  PF_ASSIGN(produced_, tables_->ActiveParts(ctx, tables_->destination()));
+  PF_ASSIGN(produced_parts_, tables_->ListParts(ctx, tables_->destination()));
+  produced_ = PartitionsOf(produced_parts_);
+  ShowParts(ctx, "destination", produced_);
+  return {};
+}
+
+Status RewriteAttempt::Verify(const Context& ctx) {
+  // Merges have been stopped since the tables were made, and are again after a merge: what was
+  // listed then is what is frozen, which Freeze compares.
   if (settings_.ttl == TtlPolicy::kApply) {
     rows_expired_ = Total(after_insert_).rows - Total(produced_).rows;
     if (rows_expired_ > 0) {
@@ -301,25 +373,26 @@ Status RewriteAttempt::Verify(const Context& ctx) {
   PF_TRY(CheckConservation(RowCounts{.written = inserted_.written_rows(),
                                      .before_merge = Total(after_insert_).rows,
                                      .produced = Total(produced_).rows,
-                                     .engine = destination_ddl_.table.engine,
+                                     .engine = destination_ddl().table.engine,
                                      .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
                            part_.part_name));
   std::vector<RowRange> ranges;  // as inserted: the ladder may have split the planned ones
   for (const ChunkOutcome& chunk : inserted_.chunks) ranges.push_back(chunk.range);
   if (ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, ranges, visible_rows_));
   if (settings_.verify != VerifyMode::kContent) return {};
+  PF_ASSIGN(Engine* const local, engine(ctx));
   if (!produced_.empty()) PF_TRY(CheckTable(ctx, *local, tables_->destination()));
-  if (IsCollapsingEngine(destination_ddl_.table.engine) || settings_.ttl == TtlPolicy::kApply)
+  if (IsCollapsingEngine(destination_ddl().table.engine) || settings_.ttl == TtlPolicy::kApply)
     return {};
   PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
-  const Result<ContentAnswer> answer =
-      CheckContent(ctx, *local, *tables_,
-                   ContentQuestion{.select = target.select,
-                                   .current_database = job_.source_database,
-                                   .insert_columns = target.columns.empty()
-                                                         ? InsertableColumns(destination_ddl_.table)
-                                                         : target.columns,
-                                   .memory_bytes_max = tuning_.max_memory_usage_bytes});
+  const Result<ContentAnswer> answer = CheckContent(
+      ctx, *local, *tables_,
+      ContentQuestion{.select = target.select,
+                      .current_database = job_.source_database,
+                      .insert_columns = target.columns.empty()
+                                            ? InsertableColumns(destination_ddl().table)
+                                            : target.columns,
+                      .memory_bytes_max = tuning_.max_memory_usage_bytes});
   return answer.ok() ? Status() : answer.status();
 }
 
@@ -328,38 +401,16 @@ Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
   const std::string stamp = FormatTime(ctx.clock.NowMs());
   const std::string name = fmt::format("partforge_{}_{}_{}_{}", FreezeWord(task_.job),
                                        FreezeWord(task_.id), task_.epoch, FreezeWord(stamp));
+  const std::optional<std::filesystem::path> data_path = local->data_path();
+  if (!data_path)
+    return Status(Code::kInternal, "the slot's engine has no data folder on this machine");
+  frozen_path_ = *data_path / "shadow" / name;
   const TableName& table = tables_->destination();
   PF_TRY(local->Query(ctx,
                       fmt::format("ALTER TABLE {} FREEZE WITH NAME {}",
                                   QuoteTable(table.database, table.table), QuoteString(name)),
                       {}));
-  PF_ASSIGN(const QueryOutcome listed,
-            local->Query(ctx,
-                         fmt::format("SELECT name, path FROM system.parts WHERE database = {} AND "
-                                     "table = {} AND active AND rows > 0 ORDER BY name",
-                                     QuoteString(table.database), QuoteString(table.table)),
-                         {}));
-  const std::optional<std::filesystem::path> data_path = local->data_path();
-  if (!data_path)
-    return Status(Code::kInternal, "the slot's engine has no data folder on this machine");
-  std::vector<PartDirectory> parts;
-  for (const auto& row : SplitTsv(listed.text)) {
-    // system.parts.path is <disk>/store/<xxx>/<uuid>/<part>/; the freeze has the same path below
-    // shadow/<name>/.
-    std::filesystem::path live(row.at(1));
-    if (live.filename().empty()) live = live.parent_path();
-    const std::filesystem::path table_path = live.parent_path();
-    const std::filesystem::path relative = table_path.parent_path().parent_path().filename() /
-                                           table_path.parent_path().filename() /
-                                           table_path.filename();
-    const std::filesystem::path frozen = *data_path / "shadow" / name / relative / row.at(0);
-    std::error_code error;
-    if (!std::filesystem::is_directory(frozen, error)) {
-      return Status(Code::kInternal,
-                    fmt::format("frozen part is not where it should be: {}", frozen.string()));
-    }
-    parts.push_back(PartDirectory{.name = row.at(0), .directory = frozen});
-  }
+  PF_ASSIGN(std::vector<PartDirectory> parts, FrozenParts(ctx, frozen_path_, produced_parts_));
   if (static_cast<int64_t>(parts.size()) != Total(produced_).parts) {
     return Status(Code::kCorruption,
                   fmt::format("{} parts measured, {} frozen", Total(produced_).parts, parts.size()))
@@ -376,7 +427,7 @@ Status RewriteAttempt::Upload(const Context& ctx, const std::vector<PartDirector
   meta_.job_id = task_.job;
   meta_.part_id = task_.id;
   meta_.epoch = task_.epoch;
-  meta_.engine = engine_version_;
+  meta_.engine = schemas_->engine_version;
   PF_ASSIGN(const SchemaShape shape, ParseShape(job_.fingerprint));
   meta_.schema_fingerprint = "sha256:" + Sha256Hex(FormatShape(shape));
   meta_.codec = settings_.compression_codec;
@@ -416,6 +467,9 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
   const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
   ctx.metrics.Set("partforge_current_read_rows", labels, static_cast<double>(read_rows));
   ctx.metrics.Set("partforge_current_written_rows", labels, static_cast<double>(written_rows));
+  ctx.metrics.Set("partforge_current_total_rows_approx", labels,
+                  static_cast<double>(source_.part.rows));
+  stages_.Tick(ctx);
   return scope_.Report(
       ctx,
       Progress{.stage = stages_.stage(),
@@ -426,6 +480,21 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
                .detail = fmt::format("{{\"read_rows\":{},\"written_rows\":{},\"total_rows_approx\":"
                                      "{},\"insert_progress_percent\":{:.1f}}}",
                                      read_rows, written_rows, source_.part.rows, fraction * 100)});
+}
+
+MetricLabels RewriteAttempt::TableLabels() const {
+  return {{"job_id", task_.job},
+          {"source_table", job_.source_database + "." + job_.source_table},
+          {"destination_table", job_.destination_database + "." + job_.destination_table}};
+}
+
+void RewriteAttempt::ShowParts(const Context& ctx, const std::string& role,
+                               const PartitionMap& parts) const {
+  const PartitionStats total = Total(parts);
+  const MetricLabels labels{{"role", role}, {"job_id", task_.job}, {"part_id", task_.id}};
+  ctx.metrics.Set("partforge_active_part_count", labels, static_cast<double>(total.parts));
+  ctx.metrics.Set("partforge_active_part_rows", labels, static_cast<double>(total.rows));
+  ctx.metrics.Set("partforge_active_part_bytes", labels, static_cast<double>(total.bytes));
 }
 
 Result<TaskResult> RewriteAttempt::MakeResult() const {
@@ -443,7 +512,7 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   output.rows_expired = rows_expired_;
   output.chunks = static_cast<int64_t>(inserted_.chunks.size());
   output.insert_attempts = inserted_.attempts();
-  output.peak_memory_bytes = engines_.PeakMemoryBytes(scope_.slot());
+  output.peak_memory_bytes = peak_memory_bytes_;
   output.stage_ms = stages_.durations_ms();
   TaskResult result;
   for (const ArtifactPart& part : meta_.parts) {
@@ -469,34 +538,41 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
 }
 
 void RewriteAttempt::CleanUp(const Context& ctx) {
-  stages_.End(ctx);
+  stages_.Close(ctx);
   const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
-  ctx.metrics.Remove("partforge_current_read_rows", labels);
-  ctx.metrics.Remove("partforge_current_written_rows", labels);
-  // After a stop the engine still answers: the next item, or the end of the worker, needs it clean.
-  Context unstopped = ctx;
-  unstopped.stop = {};
-  if (tables_ && engines_.IsAlive(scope_.slot())) {
-    const Status dropped = tables_->Drop(ctx);
-    tables_.reset();
-    // A statement that cannot be killed holds its table, or the engine says nothing at all: the
-    // lease must not be kept for it (§9.9).
-    if (!dropped.ok()) {
-      ctx.log.Warn("tables are not dropped, the engine is killed",
-                   {{"part", task_.id}, {"error", dropped.ToString()}});
-      engines_.Discard(unstopped, scope_.slot());
-      Ignore(unstopped, RemoveTree(scope_.scratch() / "source"),
-             "scratch of a folder that is removed with the worker");
+  for (const char* const gauge :
+       {"partforge_current_read_rows", "partforge_current_written_rows",
+        "partforge_current_total_rows_approx", "partforge_active_part_count",
+        "partforge_active_part_rows", "partforge_active_part_bytes"})
+    ctx.metrics.RemoveMatching(gauge, labels);
+  if (!frozen_path_.empty()) {
+    Ignore(ctx, RemoveTree(frozen_path_), "scratch of a folder that is removed with the worker");
+  }
+  Ignore(ctx, RemoveTree(scope_.scratch() / "source"),
+         "scratch of a folder that is removed with the worker");
+}
+
+void RewriteAttempt::ReleaseTables(const Context& ctx, bool may_be_kept) {
+  const std::unique_ptr<LocalTables> tables = std::move(tables_);
+  if (tables == nullptr || !engines_.IsAlive(scope_.slot())) return;
+  if (may_be_kept && !ctx.IsStopping()) {
+    const Status cleared = tables->Clear(ctx);
+    if (cleared.ok()) {
+      kept_.Keep(scope_.slot(), schemas_, wish(),
+                 std::make_unique<LocalTables>(std::move(*tables)));
       return;
     }
-    const Result<Engine*> local = engine(unstopped);
-    if (local.ok() && (*local)->data_path()) {
-      Ignore(unstopped, RemoveTree(*(*local)->data_path() / "shadow"),
-             "scratch of a folder that is removed with the worker");
-    }
+    Ignore(ctx, cleared, "tables that cannot be emptied are dropped");
   }
-  Ignore(unstopped, RemoveTree(scope_.scratch() / "source"),
-         "scratch of a folder that is removed with the worker");
+  const Status dropped = tables->Drop(ctx);
+  if (dropped.ok()) return;
+  // A statement that cannot be killed holds its table, or the engine says nothing at all: the
+  // lease must not be kept for it (§9.9).
+  ctx.log.Warn("tables are not dropped, the engine is killed",
+               {{"part", task_.id}, {"error", dropped.ToString()}});
+  Context unstopped = ctx;
+  unstopped.stop = {};
+  engines_.Discard(unstopped, scope_.slot());
 }
 
 }  // namespace partforge::clickhouse

@@ -28,6 +28,7 @@ std::string OneLine(std::string text) {
 
 std::string ColumnList(const std::vector<std::string>& columns) {
   std::vector<std::string> quoted;
+  quoted.reserve(columns.size());
   for (const std::string& column : columns) quoted.push_back(QuoteIdentifier(column));
   return fmt::format("{}", fmt::join(quoted, ", "));
 }

@@ -75,6 +75,8 @@ TEST(IsOrderSensitive, KnowsTheEnginesWhoseResultDependsOnOrder) {
   EXPECT_TRUE(is_sensitive("ReplacingMergeTree"));
   EXPECT_FALSE(is_sensitive("ReplacingMergeTree(v)"));
   EXPECT_TRUE(is_sensitive("CollapsingMergeTree(v)", "Int8"));
+  EXPECT_TRUE(is_sensitive("VersionedCollapsingMergeTree(v, id)", "Int8"));
+  EXPECT_TRUE(is_sensitive("CoalescingMergeTree"));
   EXPECT_TRUE(is_sensitive("SummingMergeTree"));
   EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "AggregateFunction(any, UInt64)"));
   EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "SimpleAggregateFunction(anyLast, UInt64)"));

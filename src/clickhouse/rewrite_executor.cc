@@ -82,7 +82,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   ctx.metrics.Add("partforge_forges_started_total", labels);
   const int64_t started_ms = MonotonicMs();
 
-  RewriteAttempt attempt(settings_, engines_, cache_, *store, std::move(job), part, task,
+  RewriteAttempt attempt(settings_, engines_, cache_, kept_, *store, std::move(job), part, task,
                          task.source_job.empty() ? task.job : task.source_job,
                          task.source_task.empty() ? task.id : task.source_task, scope);
   Result<TaskResult> result = attempt.Run(ctx);
@@ -93,9 +93,13 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   MetricLabels timed = labels;
   timed["result"] = result.ok() ? "completed" : "failed";
   ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
-  ctx.metrics.Add(
-      result.ok() ? "partforge_forges_completed_total" : "partforge_forges_failed_total", labels);
+  if (result.ok()) ctx.metrics.Add("partforge_forges_completed_total", labels);
   if (!result.ok()) {
+    MetricLabels failed = labels;
+    const int number = result.status().explanation().pf_number;
+    failed["code"] =
+        number == 0 ? std::string(CodeName(result.status().code())) : fmt::format("PF{}", number);
+    ctx.metrics.Add("partforge_forges_failed_total", failed);
     Status status = std::move(result).status().With(
         fmt::format("rewrite part {} ({})", part.part_name, task.id));
     ctx.log.Warn("rewrite failed",

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/machine.h"
 #include "clickhouse/insert_tier.h"
+#include "clickhouse/kept_tables.h"
 #include "clickhouse/local_schemas.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/rewrite_check.h"
@@ -47,7 +48,7 @@ Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_tran
 
 // Rewrites one uploaded source part with the slot's own engine and uploads the produced parts under
 // the attempt's prefix (clickhouse-parts §9). Safe for concurrent use by different slots; one
-// ObjectStore per bucket of the job is opened by `open_store`. A crash leaves objects under
+// ObjectStore per bucket of the job is opened by `store_of_bucket`. A crash leaves objects under
 // <finished_key>.<epoch> that no row names, and scratch files.
 class RewriteExecutor final : public Executor {
  public:
@@ -69,6 +70,7 @@ class RewriteExecutor final : public Executor {
   SlotEngines& engines_;
   const RewriteSettings settings_;
   LocalSchemaCache cache_;
+  KeptTables kept_;
 };
 
 }  // namespace partforge::clickhouse

@@ -11,7 +11,6 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int kSourcePf = 2101, kDestinationPf = 2104, kInsertPf = 2105;
-constexpr std::string_view kDefaultDatabase = "default";  // of the engine that runs the insert
 
 Status BadInsert(Status status) {
   return std::move(status)
@@ -199,14 +198,15 @@ Status CheckRewriteStatements(std::string_view source_sql, std::string_view dest
   Result<InsertTarget> insert = ParseInsertSelect(insert_sql);
   if (!insert.ok()) return BadInsert(std::move(insert).status());
   TableName target = insert->table;
-  if (target.database.empty()) target.database = kDefaultDatabase;
+  // The workers run the statement with the source's database as the current one.
+  if (target.database.empty()) target.database = from.database;
   if (target != to) {
     return refuse(
         kInsertPf, insert->table.ToString(),
         fmt::format("the INSERT writes to another table than the destination, {}", to.ToString()),
         fmt::format("INSERT INTO {} SELECT …", to.ToSql()));
   }
-  if (!NamesTable(insert->select, from, kDefaultDatabase)) {
+  if (!NamesTable(insert->select, from, from.database)) {
     return refuse(kInsertPf, from.ToString(), "the SELECT does not read the source table",
                   fmt::format("SELECT … FROM {}", from.ToSql()));
   }

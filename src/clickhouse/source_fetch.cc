@@ -47,11 +47,29 @@ Status Differs(const std::string& key, std::string message) {
                "the object was changed after its upload; upload the part in a new job");
 }
 
+// A store without a single object of the job is not the one that it was uploaded to: that says
+// nothing about the part.
+Status CheckHoldsJob(const Context& ctx, ObjectStore& store, std::string_view source_key) {
+  constexpr std::string_view kSources = "/source/";
+  const size_t end = source_key.rfind(kSources);
+  if (end == std::string_view::npos) return {};
+  const std::string job_prefix(source_key.substr(0, end + 1));
+  const Result<ListPage> page = store.List(ctx, job_prefix, std::nullopt);
+  const bool is_bucket_absent = !page.ok() && page.status().code() == Code::kNotFound;
+  if (!page.ok() && !is_bucket_absent) return page.status();
+  if (page.ok() && !page->objects.empty()) return {};
+  return Status(Code::kRefused,
+                fmt::format("the object store holds nothing of the job: {}", job_prefix))
+      .Explain(2126, store.url(),
+               "start the worker with the --s3-endpoint that the job was uploaded to");
+}
+
 Result<std::string> ReadManifestText(const Context& ctx, ObjectStore& store,
                                      std::string_view source_key) {
   const std::string key = ManifestKey(source_key);
   Result<std::string> text = ReadObject(ctx, store, key, kManifestBytesMax);
   if (text.ok() || text.status().code() != Code::kNotFound) return text;
+  PF_TRY(CheckHoldsJob(ctx, store, source_key));
   return std::move(text)
       .status()
       .With("fetch a source part")
@@ -104,6 +122,7 @@ Result<std::vector<Wanted>> PlanFiles(const Context& ctx, ObjectStore& store,
     }
   }
   std::vector<Wanted> wanted;
+  wanted.reserve(files.size());
   for (auto& [path, file] : files) wanted.push_back(std::move(file));
   return wanted;
 }
@@ -177,6 +196,12 @@ Result<FetchedSource> FetchSource(const Context& ctx, ObjectStore& store,
   FetchedSource fetched;
   PF_ASSIGN(const std::string text, ReadManifestText(ctx, store, request.source_key));
   fetched.manifest_sha256 = Sha256Hex(text);
+  // Before a word of it is believed, its version too: one that was changed is damage, not news.
+  if (!request.manifest_sha256.empty() && fetched.manifest_sha256 != request.manifest_sha256) {
+    return Differs(ManifestKey(request.source_key),
+                   fmt::format("manifest has digest {}, {} was recorded", fetched.manifest_sha256,
+                               request.manifest_sha256));
+  }
   PF_ASSIGN(fetched.manifest, ParseManifest(text));
   PF_TRY(CheckManifest(fetched.manifest, request.owner));
   PF_ASSIGN(const std::vector<Wanted> files, PlanFiles(ctx, store, request, fetched.manifest));

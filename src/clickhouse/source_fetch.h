@@ -20,6 +20,7 @@ using BucketResolver = std::function<Result<ObjectStore*>(const Context&, std::s
 struct FetchSourceRequest {
   std::string source_key = {};
   ManifestOwner owner = {};              // checked against the manifest
+  std::string manifest_sha256 = {};      // as recorded at the upload; empty = not known
   std::filesystem::path directory = {};  // made by the fetch; must not exist
   VerifyLevel verify =
       VerifyLevel::kSizes;  // against checksums.txt; sizes and sha256 of the manifest always

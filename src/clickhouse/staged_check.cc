@@ -25,11 +25,13 @@ Result<std::string> ScratchSql(const ImportTarget& target, const TableName& scra
   }
   PF_ASSIGN(CreateTable create, ParseCreateTable(target.create_sql));
   create.name = scratch;
+  const std::string ttl = create.ttl;  // of this server's disks and volumes
   std::vector<EngineSetting> placement;
   for (const EngineSetting& setting : create.settings) {
     if (setting.name == "storage_policy" || setting.name == "disk") placement.push_back(setting);
   }
   PF_ASSIGN(LocalDdl ddl, NormalizeDestination(create.ToSql(), DdlOptions{}));
+  ddl.table.ttl = ttl;
   for (EngineSetting& setting : placement) ddl.table.settings.push_back(std::move(setting));
   return ddl.table.ToSql();
 }

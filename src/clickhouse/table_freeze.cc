@@ -55,9 +55,12 @@ std::filesystem::path FrozenFolder(const Place& place, std::string_view name) {
   return ShadowFolder(*place.disk, name) / place.relative;
 }
 
-bool HoldsAnything(const std::filesystem::path& folder) {
-  std::error_code error;
-  return std::filesystem::is_directory(folder, error) && !std::filesystem::is_empty(folder, error);
+// Names in a folder; none when it is absent. A folder that cannot be read is an error: taken for
+// empty, its parts would be left out of the freeze.
+Result<std::vector<std::string>> NamesIn(const std::filesystem::path& folder) {
+  Result<std::vector<std::string>> names = ListNames(folder);
+  if (!names.ok() && names.status().code() == Code::kNotFound) return std::vector<std::string>();
+  return names;
 }
 
 // The server writes these two anew when it freezes or attaches.
@@ -106,13 +109,11 @@ Result<bool> IsFreezeOfNow(const Context& ctx, Engine& engine, const TableName& 
     wanted.insert(frozen);
   }
   for (const Place& place : places) {
-    std::error_code error;
     const std::filesystem::path folder = FrozenFolder(place, name);
-    if (!std::filesystem::is_directory(folder, error)) continue;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      if (!wanted.contains(entry.path())) return false;
+    PF_ASSIGN(const std::vector<std::string> frozen, NamesIn(folder));
+    for (const std::string& part : frozen) {
+      if (!wanted.contains(folder / part)) return false;
     }
-    if (error) return false;
   }
   return true;
 }
@@ -148,10 +149,10 @@ Status RemoveUnnamed(const Context& ctx, Engine& engine, const std::vector<Place
                      const std::string& prefix) {
   std::vector<std::filesystem::path> left;
   for (const Place& place : places) {
-    std::error_code error;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(place.disk->path / "shadow", error)) {
-      if (entry.path().filename().native().starts_with(prefix)) left.push_back(entry.path());
+    const std::filesystem::path shadow = place.disk->path / "shadow";
+    PF_ASSIGN(const std::vector<std::string> names, NamesIn(shadow));
+    for (const std::string& one : names) {
+      if (one.starts_with(prefix)) left.push_back(shadow / one);
     }
   }
   if (left.empty()) return {};
@@ -191,7 +192,8 @@ Status NameFolder(const Place& place, const std::string& unnamed, const std::str
   const std::filesystem::path shadow = place.disk->path / "shadow",
                               from = shadow / unnamed / place.relative,
                               to = FrozenFolder(place, name);
-  if (!HoldsAnything(from)) return {};
+  PF_ASSIGN(const std::vector<std::string> parts, NamesIn(from));
+  if (parts.empty()) return {};
   PF_TRY(MakeParents(shadow, to.parent_path()));
   // UNFREEZE may leave the empty folder.
   if (rmdir(to.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "name " + to.string());
@@ -228,6 +230,19 @@ Status FreezeThenName(const Context& ctx, Engine& engine, const TableName& table
 
 }  // namespace
 
+Status CheckFreezeName(const std::string& name) {
+  constexpr size_t kFolderBytesMax = 255;
+  Status checked = CheckRelativePath(name);
+  if (checked.ok() && name == "increment.txt")
+    checked = Status(Code::kInvalidArgument, "the server keeps a file of that name");
+  if (checked.ok() && EscapeForFileName(name).size() > kFolderBytesMax)
+    checked = Status(Code::kInvalidArgument, "as a folder it would have more than 255 bytes");
+  if (checked.ok()) return {};
+  return std::move(checked)
+      .As(Code::kInvalidArgument)
+      .Explain(1005, "--freeze", "--freeze=NAME of letters, digits, - and _");
+}
+
 Result<FreezeEnd> FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
                               const std::string& name) {
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, engine, table));
@@ -246,7 +261,8 @@ Result<FreezeEnd> FreezeTable(const Context& ctx, Engine& engine, const TableNam
   }
   for (const Place& place : places) {
     const std::filesystem::path folder = FrozenFolder(place, name);
-    if (!HoldsAnything(folder)) continue;
+    PF_ASSIGN(const std::vector<std::string> frozen, NamesIn(folder));
+    if (frozen.empty()) continue;
     PF_ASSIGN(const bool is_of_now, IsFreezeOfNow(ctx, engine, table, places, name));
     if (is_of_now) return FreezeEnd::kWasThere;
     return NameInUse(table, folder, name);

@@ -14,6 +14,10 @@ enum class FreezeEnd : uint8_t {
   kWasThere,  // a freeze of that name holds just the parts that the table has now
 };
 
+// kInvalidArgument (PF1005) on a name that no later command could read the freeze by, or that the
+// server keeps for itself.
+Status CheckFreezeName(const std::string& name);
+
 // ALTER TABLE … FREEZE WITH NAME, all or nothing. FREEZE itself links part after part, so it runs
 // under a name of our own (shadow/pftmp_…), and the finished folder is renamed to
 // shadow/<name>/<table>, one rename a disk: what has the name is complete, and a run that was

@@ -279,6 +279,17 @@ TEST_F(Transfer, AMissingSourceObjectIsNamed) {
   EXPECT_EQ(FetchManifest(world_.context(), *store_, "p/none").status().code(), Code::kNotFound);
 }
 
+TEST_F(Transfer, AStoreThatHoldsNothingOfTheJobIsTheWorkersFault) {
+  ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
+  fs::remove(Object("p/jobs/job-1/source/part-1/manifest.json"));
+  EXPECT_EQ(Fetch("x").status().code(), Code::kNotFound) << "other objects of the job are there";
+  fs::remove_all(Object("p/jobs"));
+  const Status fetched = Fetch("y").status();
+  EXPECT_EQ(fetched.code(), Code::kRefused) << fetched.ToString();  // class env: handed back
+  EXPECT_EQ(fetched.explanation().pf_number, 2126);
+  EXPECT_NE(fetched.explanation().what_to_do.find("--s3-endpoint"), std::string::npos);
+}
+
 TEST_F(Transfer, AnotherRowsManifestIsNotUsed) {
   ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
   const auto fetched =
@@ -287,6 +298,21 @@ TEST_F(Transfer, AnotherRowsManifestIsNotUsed) {
                    .owner = {"job-1", "part-2", "bucket", "p/jobs/job-1/source/part-1"},
                    .directory = directory_ / "x"});
   EXPECT_EQ(fetched.status().explanation().pf_number, 8001);
+}
+
+TEST_F(Transfer, AChangedManifestIsDamageBeforeAWordOfItIsBelieved) {
+  ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
+  const std::string key = "p/jobs/job-1/source/part-1/manifest.json";
+  ASSERT_TRUE(WriteObject(world_.context(), *store_, key, R"({"version": 99})").ok());
+  FetchSourceRequest request{.source_key = "p/jobs/job-1/source/part-1",
+                             .directory = directory_ / "x"};
+  // Nobody knows what it was: a newer program may know this version.
+  EXPECT_EQ(FetchSource(world_.context(), *store_, request).status().code(), Code::kRefused);
+  request.manifest_sha256 = Sha256Hex("what was uploaded");
+  const auto fetched = FetchSource(world_.context(), *store_, request);
+  EXPECT_EQ(fetched.status().code(), Code::kCorruption);
+  EXPECT_EQ(fetched.status().explanation().pf_number, 2133);
+  EXPECT_FALSE(fs::exists(directory_ / "x"));
 }
 
 // An artifact as the reference lays it: a manifest without a list of files.

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "base/files.h"
 #include "clickhouse/job_rig.h"
 #include "clickhouse/source_checks.h"
 #include "clickhouse/table_freeze.h"
@@ -117,6 +118,38 @@ TEST(UploadFreeze, AnInterruptedUploadCompletesByTheSameCommand) {
   EXPECT_EQ(again->skipped, 3);
 }
 
+// The embedded engine has neither the volume nor the disk.
+TEST(UploadFreeze, ADestinationWhoseTtlMovesPartsIsRewritten) {
+  JobRig rig;
+  MakeSource(rig);
+  const std::string schema = std::string(kDestination) +
+                             " TTL event_date + INTERVAL 1 YEAR TO VOLUME 'cold', event_date + "
+                             "INTERVAL 2 YEAR TO DISK 'far' SETTINGS storage_policy = 'tiered'";
+  const auto uploaded = rig.Upload(rig.UploadRequest(schema, kInsert));
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+  rig.Work(rig.Settings());
+  EXPECT_EQ(rig.Count(TaskState::kFinished), 3);
+}
+
+// A live table changes; the frozen parts do not.
+TEST(UploadFreeze, ALaterMutationDoesNotStopTheResumeOfAJob) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  UploadFreezeRequest request = rig.UploadRequest(kDestination, kInsert);
+  rig.Run(
+      {"ALTER TABLE shop.orders UPDATE amount = amount + 1 WHERE id > 5 SETTINGS "
+       "mutations_sync = 0"});
+  const auto refused = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  EXPECT_EQ(refused.status().explanation().pf_number, 2108);
+  request.is_resumed = true;
+  const auto plan = PlanUpload(rig.ctx(), rig.server(), **local, request);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->rows, 1000);
+}
+
 TEST(SourceChecks, OnlyWholeMergeTreeTablesMayBeFrozen) {
   JobRig rig;
   MakeSource(rig);
@@ -209,6 +242,21 @@ TEST(FreezeTable, AHalfMadeFreezeOfAKilledRunIsMadeAgain) {
   EXPECT_EQ(ShadowNames(rig), std::set<std::string>{"f9"});
 }
 
+TEST(FreezeTable, OneProcessAtATimeFreezesATable) {
+  JobRig rig;
+  MakeSource(rig);
+  const std::string folder = rig.Ask(
+      "SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = 'orders'");
+  {
+    const auto held = FileLock::TryTakeDirectory(folder);
+    ASSERT_TRUE(held.ok()) << held.status().ToString();
+    const auto second = FreezeTable(rig.ctx(), rig.server(), rig.source, "f9");
+    EXPECT_EQ(second.status().code(), Code::kConflict);
+    EXPECT_EQ(second.status().explanation().pf_number, 6007);
+  }
+  EXPECT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
+}
+
 TEST(FreezeTable, AFreezeOfOthersThatIsIncompleteIsNeverTouched) {
   JobRig rig;
   MakeSource(rig);
@@ -242,6 +290,80 @@ TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
       CheckSourceTable(rig.ctx(), rig.server(), rig.source, {.applies_patches = true});
   EXPECT_TRUE(applied.ok()) << applied.ToString();
   EXPECT_EQ(rig.Ask("SELECT count() FROM shop.orders WHERE amount = 7"), "10");
+}
+
+TEST(UploadFreeze, ASelectThatDoesNotFitTheDestinationIsRefusedBeforeTheUpload) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  const auto plan = [&](const std::string& select) {
+    return PlanUpload(rig.ctx(), rig.server(), **local,
+                      rig.UploadRequest(kDestination, "INSERT INTO shop2.orders_v2 " + select));
+  };
+  for (const char* select : {"SELECT event_date, id FROM shop.orders",
+                             "SELECT event_date, id, toString(amount), 1 FROM shop.orders",
+                             "SELECT [event_date], id, toString(amount) FROM shop.orders"}) {
+    const Status status = plan(select).status();
+    EXPECT_EQ(status.code(), Code::kRefused) << select << status.ToString();
+    EXPECT_EQ(status.explanation().pf_number, 2105) << select;
+  }
+  // What depends on values is not judged by an empty table.
+  EXPECT_TRUE(plan("SELECT event_date, id, toString(amount) FROM shop.orders WHERE "
+                   "throwIf(amount > 5) = 0")
+                  .ok());
+}
+
+TEST(UploadFreeze, AFreezeOlderThanARenameIsRefused) {
+  JobRig rig;
+  rig.Run(
+      {"CREATE DATABASE shop", "CREATE DATABASE shop2",
+       "CREATE TABLE shop.orders (id UInt64, v String, w String) ENGINE = MergeTree ORDER BY id",
+       "INSERT INTO shop.orders SELECT number, 'v', 'w' FROM numbers(10)"});
+  const std::string destination =
+      "CREATE TABLE shop2.orders_v2 (id UInt64, v String) ENGINE = MergeTree ORDER BY id";
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  const auto plan = [&](const std::string& freeze) {
+    UploadFreezeRequest request =
+        rig.UploadRequest(destination, "INSERT INTO shop2.orders_v2 SELECT id, v FROM shop.orders");
+    request.freezes = {freeze};
+    return PlanUpload(rig.ctx(), rig.server(), **local, request);
+  };
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "before").ok());
+  EXPECT_TRUE(plan("before").ok());
+  // Names and types are as before; what they stand for is not.
+  for (const char* renaming : {"v TO x", "w TO v", "x TO w"}) {
+    rig.Run({fmt::format("ALTER TABLE shop.orders RENAME COLUMN {} SETTINGS mutations_sync = 1",
+                         renaming)});
+  }
+  const Status swapped = plan("before").status();
+  EXPECT_EQ(swapped.code(), Code::kRefused) << swapped.ToString();
+  EXPECT_EQ(swapped.explanation().pf_number, 2147);
+  EXPECT_THAT(swapped.message(), HasSubstr("RENAME COLUMN"));
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "after").ok());
+  const auto good = plan("after");
+  EXPECT_TRUE(good.ok()) << good.status().ToString();
+  rig.Run({"INSERT INTO shop.orders VALUES (11, 'v', 'w')"});
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "later").ok());
+  EXPECT_TRUE(plan("later").ok()) << "parts that came after it are not older";
+}
+
+TEST(UploadFreeze, AFrozenColumnOfAnotherTypeIsRefusedWithItsName) {
+  JobRig rig;
+  MakeSource(rig);
+  ASSERT_TRUE(FreezeTable(rig.ctx(), rig.server(), rig.source, "f1").ok());
+  rig.Run({"SYSTEM START MERGES shop.orders",
+           "ALTER TABLE shop.orders MODIFY COLUMN amount UInt64 SETTINGS mutations_sync = 1"});
+  auto local = rig.slots().Get(rig.ctx(), 0, rig.dir() / "engine");
+  ASSERT_TRUE(local.ok());
+  const Status status =
+      PlanUpload(rig.ctx(), rig.server(), **local, rig.UploadRequest(kDestination, kInsert))
+          .status();
+  EXPECT_EQ(status.code(), Code::kRefused) << status.ToString();
+  EXPECT_EQ(status.explanation().pf_number, 2147);
+  EXPECT_THAT(status.message(), HasSubstr("amount is UInt32 in the part and in the table UInt64"));
 }
 
 }  // namespace

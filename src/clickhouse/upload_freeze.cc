@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/parallel_for.h"
 #include "clickhouse/artifact.h"
+#include "clickhouse/frozen_columns.h"
 #include "clickhouse/job_sql.h"
 #include "clickhouse/manifest.h"
 #include "clickhouse/part_files.h"
@@ -18,6 +19,8 @@
 
 namespace partforge::clickhouse {
 namespace {
+
+constexpr int kPatchesOpen = 2107, kMutationsOpen = 2108;
 
 Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t now_ms) {
   Manifest manifest;
@@ -41,6 +44,16 @@ Manifest MakeManifest(const UploadPlan& plan, const PlannedPart& part, int64_t n
   return manifest;
 }
 
+Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequest& request) {
+  Status fit = CheckSourceTable(ctx, source, request.source, {});
+  const int number = fit.explanation().pf_number;
+  if (fit.ok() || !request.is_resumed || (number != kPatchesOpen && number != kMutationsOpen))
+    return fit;
+  ctx.log.Warn("the table has changed since the freeze; the job goes on with the frozen parts",
+               {{"table", request.source.ToString()}, {"change", fit.message()}});
+  return {};
+}
+
 }  // namespace
 
 Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
@@ -48,13 +61,13 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
   UploadPlan plan;
   plan.job_id = request.job_id.empty() ? MakeJobId(ctx.random) : request.job_id;
   if (!IsValidId(plan.job_id)) {
-    return Status(Code::kInvalidArgument,
+    return Status(Code::kRefused,
                   fmt::format(
                       "a job id has 1 to 128 letters, digits, dots, hyphens or underscores: {}",
-                      plan.job_id))
-        .Explain(1005, "--job-id", "leave it out to have one drawn");
+                      plan.job_id.substr(0, 200)))
+        .Explain(8006, "--job-id", "leave it out to have one drawn");
   }
-  PF_TRY(CheckSourceTable(ctx, source, request.source, {}));
+  PF_TRY(CheckSourceNow(ctx, source, request));
   PF_ASSIGN(plan.job.source_schema, ReadCreateTable(ctx, source, request.source));
   PF_ASSIGN(const JobSqlVerdict verdict,
             CheckJobSql(ctx, local,
@@ -100,6 +113,8 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
   PF_ASSIGN(const TableLocation location, ReadTableLocation(ctx, source, request.source));
   PF_ASSIGN(FreezeScan scan,
             ScanFreeze(ctx, location, request.source, request.freezes, request.covered));
+  PF_TRY(
+      CheckFrozenColumns(ctx, source, local, request.source, plan.job.source_schema, scan.parts));
   PF_ASSIGN(const JobKeys keys, JobKeys::Make(request.prefix, plan.job_id));
   plan.skipped = std::move(scan.skipped);
   for (FrozenPart& frozen : scan.parts) {

@@ -26,6 +26,9 @@ struct UploadFreezeRequest {
   // --chunk-unsafe=single: SQL that is right for whole parts only is run on whole parts; else it is
   // refused (PF2114).
   bool allows_whole_parts_only = false;
+  // An earlier run has begun with this job and this freeze: patch parts and mutations that the
+  // table has now (PF2107, PF2108) came after it or were looked at then, and are told only.
+  bool is_resumed = false;
 };
 
 struct PlannedPart {

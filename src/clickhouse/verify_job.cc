@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/files.h"
@@ -12,11 +13,11 @@
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/source_fetch.h"
 #include "engine/sql_text.h"
+#include "job/each_task.h"
 
 namespace partforge::clickhouse {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
 constexpr std::array<TaskState, 5> kStatesWithArtifact = {
     TaskState::kCompactReady, TaskState::kCompacting, TaskState::kFinished, TaskState::kImporting,
     TaskState::kImported};
@@ -71,8 +72,7 @@ class PartVerification {
               LocalTables::Create(ctx, *engine,
                                   LocalTablesRequest{.source = std::move(source),
                                                      .destination = std::move(destination)}));
-    const Status status =
-        CompareInEngine(ctx, store, *engine, tables, parts_path, output, meta, seen);
+    Status status = CompareInEngine(ctx, store, *engine, tables, parts_path, output, meta, seen);
     Ignore(ctx, tables.Drop(ctx), "the next part drops them first");
     Ignore(ctx, RemoveTree(parts_path), "scratch");
     return status;
@@ -155,40 +155,35 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
   PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
   PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
   std::vector<VerifiedPart> verified;
-  for (const TaskState wanted : kStatesWithArtifact) {
-    std::string after;
-    while (true) {
-      PF_ASSIGN(const TaskPage page, state.Page(ctx, request.job_id, wanted, after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        if (!request.part_id.empty() && task.id != request.part_id) continue;
-        PF_TRY(ctx.CheckStop("verifying"));
-        VerifiedPart seen{.part_id = task.id,
-                          .status = std::string(TaskStateName(task.state)),
-                          .verdict = Verdict::kOk,
-                          .message = {},
-                          .parts = 0,
-                          .rows = 0,
-                          .bytes = 0};
-        PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
-        Status status(Code::kCorruption, "the state store holds no result of this part");
-        for (const AttemptView& attempt : attempts) {
-          if (attempt.epoch != task.winner) continue;
-          PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
-          status = PartVerification(request, job, task).Run(ctx, output, seen);
-        }
-        if (!status.ok()) {
-          if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable)
-            return status;
-          seen.verdict = Verdict::kFail;
-          seen.message = status.message();
-        }
-        if (request.on_part) request.on_part(seen);
-        verified.push_back(std::move(seen));
-      }
-      if (!page.next) break;
-      after = *page.next;
+  const auto verify_one = [&](const Task& task) -> Status {
+    const bool has_artifact = std::find(kStatesWithArtifact.begin(), kStatesWithArtifact.end(),
+                                        task.state) != kStatesWithArtifact.end();
+    if (!has_artifact || (!request.part_id.empty() && task.id != request.part_id)) return {};
+    PF_TRY(ctx.CheckStop("verifying"));
+    VerifiedPart seen{.part_id = task.id,
+                      .status = std::string(TaskStateName(task.state)),
+                      .verdict = Verdict::kOk,
+                      .message = {},
+                      .parts = 0,
+                      .rows = 0,
+                      .bytes = 0};
+    PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+    Status status(Code::kCorruption, "the state store holds no result of this part");
+    for (const AttemptView& attempt : attempts) {
+      if (attempt.epoch != task.winner) continue;
+      PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
+      status = PartVerification(request, job, task).Run(ctx, output, seen);
     }
-  }
+    if (!status.ok()) {
+      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable) return status;
+      seen.verdict = Verdict::kFail;
+      seen.message = status.message();
+    }
+    if (request.on_part) request.on_part(seen);
+    verified.push_back(std::move(seen));
+    return {};
+  };
+  PF_TRY(ForEachTask(ctx, state, request.job_id, verify_one));
   return verified;
 }
 

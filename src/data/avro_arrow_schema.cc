@@ -68,7 +68,7 @@ class ArrowTypes {
     arrow::FieldVector fields;
     for (const AvroField& field : record.fields) {
       const std::string name = AvroTextAttribute(field.json, kOriginalName).value_or(field.name);
-      const std::string field_path = path.empty() ? name : path + "." + name;
+      const std::string field_path = path.empty() ? name : fmt::format("{}.{}", path, name);
       PF_ASSIGN(auto arrow_field, Field(name, *field.type, field.id, field_path));
       fields.push_back(std::move(arrow_field));
     }
@@ -104,7 +104,7 @@ class ArrowTypes {
         return arrow::fixed_size_binary(static_cast<int32_t>(type.fixed_size_bytes));
       case AvroKind::kRecord: {
         PF_ASSIGN(auto fields, Fields(type, path));
-        return arrow::struct_(std::move(fields));
+        return arrow::struct_(fields);
       }
       case AvroKind::kArray: {
         if (type.IsMapOfPairs()) return MapOfPairs(*type.element, path);
@@ -244,7 +244,7 @@ class AvroTypes {
   }
 
   // A fixed type is written out once and named afterwards.
-  JsonDoc Fixed(const std::string& name, int size, JsonDoc attributes) {
+  JsonDoc Fixed(const std::string& name, int size, const JsonDoc& attributes) {
     if (std::ranges::count(named_, name) > 0) return name;
     named_.push_back(name);
     JsonDoc json = {{"type", "fixed"}, {"name", name}, {"size", size}};

@@ -43,7 +43,7 @@ class Pruner {
       if (auto pruned = Field(child)) fields.push_back(std::move(pruned));
     }
     if (type.id() == arrow::Type::LIST) return field->WithType(arrow::list(fields[0]));
-    return field->WithType(arrow::struct_(std::move(fields)));
+    return field->WithType(arrow::struct_(fields));
   }
 
  private:

@@ -205,8 +205,8 @@ class AvroBinding {
 
  private:
   template <auto kMember>
-  AvroBinding& Add(FieldRef ref, std::vector<std::string> aliases, AvroPresence presence,
-                   std::shared_ptr<const AvroSlots> nested) {
+  AvroBinding& Add(FieldRef&& ref, std::vector<std::string>&& aliases, AvroPresence presence,
+                   std::shared_ptr<const AvroSlots>&& nested) {
     using Pointer = internal::MemberPointer<kMember>;
     static_assert(std::same_as<typename Pointer::OwnerType, T>, "a member of another struct");
     slots_.push_back({.ref = std::move(ref),

@@ -19,7 +19,7 @@ AvroValue::Map DecodeMap(const AvroType& value_type, AvroCursor& cursor) {
   AvroValue::Map map;
   cursor.ForItems(value_type, value_type.size_bytes_min + 1, [&] {
     std::string key(cursor.Bytes());
-    map.emplace_back(std::move(key), DecodeAvroValue(value_type, cursor));
+    map.push_back({.key = std::move(key), .value = DecodeAvroValue(value_type, cursor)});
   });
   return map;
 }

@@ -60,12 +60,12 @@ void ChunkStatistics::Widen(Side& into, const Side& other, bool is_lower) {
     return;
   }
   const auto order = *a <=> *b;
-  if (order == 0) {
+  if (std::is_eq(order)) {
     // One chunk that has the value is enough.
     if (other.is_exact.value_or(false)) into.is_exact = true;
     return;
   }
-  if ((order > 0) == is_lower) into = other;
+  if (std::is_gt(order) == is_lower) into = other;
 }
 
 void ChunkStatistics::Add(const ThriftValue& metadata, bool has_column_orders,

@@ -41,8 +41,8 @@ std::optional<Bound> Wider(const std::optional<Bound>& a, const std::optional<Bo
                            Side side) {
   if (!a || !b || a->value.type() != b->value.type()) return std::nullopt;
   const auto order = a->value <=> b->value;
-  if (order == 0) return Bound{.value = a->value, .is_exact = a->is_exact || b->is_exact};
-  return (order < 0) == (side == Side::kLower) ? a : b;
+  if (std::is_eq(order)) return Bound{.value = a->value, .is_exact = a->is_exact || b->is_exact};
+  return std::is_lt(order) == (side == Side::kLower) ? a : b;
 }
 
 void MergeColumn(ColumnMetrics& into, const ColumnMetrics& other) {

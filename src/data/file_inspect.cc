@@ -1,10 +1,7 @@
 #include "data/file_inspect.h"
 
-#include <arrow/adapters/orc/adapter.h>
-#include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
-#include <arrow/util/compression.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +10,7 @@
 #include "data/avro_file.h"
 #include "data/bitmap.h"
 #include "data/borrowed_source.h"
+#include "data/orc_file.h"
 #include "data/orc_source.h"
 #include "data/page_index.h"
 #include "data/parquet_footer.h"
@@ -190,26 +188,19 @@ void AddFields(const arrow::Schema& schema, FileReport& report) {
 }
 
 Status InspectOrc(const Context& ctx, ByteSource& source, FileReport& report, ArrowMemory& memory) {
-  namespace orc = arrow::adapters::orc;
-  return CatchParquet([&]() -> Status {
-    PF_ARROW_ASSIGN(const auto reader,
-                    orc::ORCFileReader::Open(OpenForArrow(ctx, source), memory.pool()));
-    PF_ARROW_ASSIGN(const auto schema, reader->ReadSchema());
-    AddFields(*schema, report);
-    report.row_count = reader->NumberOfRows();
-    report.written_by = reader->GetSoftwareVersion();
-    PF_ARROW_ASSIGN(const auto codec, reader->GetCompression());
-    report.codec = arrow::util::Codec::GetCodecAsString(codec);
-    for (int64_t i = 0; i < reader->NumberOfStripes(); ++i) {
-      const auto stripe = reader->GetStripeInformation(i);
-      GroupReport group;
-      group.row_count = stripe.num_rows;
-      group.offset = stripe.offset;
-      group.compressed_bytes = stripe.length;
-      report.groups.push_back(std::move(group));
-    }
-    return {};
-  });
+  PF_ASSIGN(const auto file, OrcFile::Open(ctx, source, report.file_name, {}, memory));
+  AddFields(*file->schema(), report);
+  report.row_count = file->row_count();
+  report.written_by = file->written_by();
+  report.codec = file->codec();
+  for (const OrcStripe& stripe : file->stripes()) {
+    GroupReport group;
+    group.row_count = stripe.row_count;
+    group.offset = stripe.offset;
+    group.compressed_bytes = stripe.length_bytes;
+    report.groups.push_back(std::move(group));
+  }
+  return {};
 }
 
 std::string DescribeAvro(const AvroType& type) {

@@ -185,7 +185,7 @@ class ColumnGatherer {
     if (built->type()->Equals(*type, /*check_metadata=*/true)) return built;
     auto data = built->data()->Copy();
     SetType(*data, type);
-    return arrow::MakeArray(std::move(data));
+    return arrow::MakeArray(data);
   }
 
   static void SetType(arrow::ArrayData& data, const std::shared_ptr<arrow::DataType>& type) {

@@ -24,10 +24,12 @@ struct OrcSinkOptions {
 };
 
 // Writes one ORC file and collects metrics of the rows on the way. `schema` has field ids as
-// kFieldIdKey; other metadata of its fields becomes attributes. `bytes` is taken over.
+// kFieldIdKey; other metadata of its fields becomes attributes. `bytes` is taken over. A time
+// before 1970 with a part of a second is kRefused: the library stores it so that Java reads
+// another.
 Result<std::unique_ptr<BatchSink>> OpenOrcSink(const Context& ctx, std::unique_ptr<ByteSink> bytes,
                                                std::string file_name,
                                                const std::shared_ptr<arrow::Schema>& schema,
-                                               OrcSinkOptions options);
+                                               const OrcSinkOptions& options);
 
 }  // namespace partforge::data

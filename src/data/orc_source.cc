@@ -1,8 +1,6 @@
 #include "data/orc_source.h"
 
-#include <arrow/adapters/orc/adapter.h>
 #include <arrow/array.h>
-#include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <fmt/format.h>
@@ -13,7 +11,6 @@
 namespace partforge::data {
 namespace {
 
-namespace orc = arrow::adapters::orc;
 using arrow::Type;
 
 bool HasLeaf(const std::vector<int>& leaves, int begin, int end) {
@@ -72,15 +69,9 @@ class OrcSource final : public BatchSource {
         attributes_(std::move(attributes)),
         memory_(memory) {}
 
-  Status Start(const Context& ctx) {
-    Status status = CatchParquet([&]() -> Status {
-      PF_ARROW_ASSIGN(reader_,
-                      orc::ORCFileReader::Open(OpenForArrow(ctx, *object_), memory_.pool()));
-      PF_ARROW_ASSIGN(const auto schema, reader_->ReadSchema());
-      file_schema_ = FromOrcSchema(*schema, attributes_);
-      return {};
-    });
-    if (!status.ok()) return std::move(status).With(fmt::format("read ORC {}", file_name_));
+  Status Start(const Context& ctx, const OrcDecoderOptions& decoder) {
+    PF_ASSIGN(file_, OrcFile::Open(ctx, *object_, file_name_, decoder, memory_));
+    file_schema_ = FromOrcSchema(*file_->schema(), attributes_);
     PF_ASSIGN(output_, ScanOutput::Make(file_schema_, spec_, file_name_, memory_));
     int leaf = 0;
     for (int i = 0; i < file_schema_->num_fields(); ++i) {
@@ -101,11 +92,7 @@ class OrcSource final : public BatchSource {
       if (auto batch = output_->Pop(); batch != nullptr) return batch;
       PF_TRY(ctx.CheckStop("reading ORC"));
       if (next_stripe_ == stripes_.size()) return std::shared_ptr<arrow::RecordBatch>();
-      Status status = CatchParquet([&]() { return DecodeNext(); });
-      if (!status.ok()) {
-        return std::move(status).With(
-            fmt::format("read ORC {}, stripe {}", file_name_, stripes_[next_stripe_].index));
-      }
+      PF_TRY(DecodeNext(ctx));
     }
   }
 
@@ -117,7 +104,7 @@ class OrcSource final : public BatchSource {
   };
 
   Status PlanStripes() {
-    const auto count = static_cast<int>(reader_->NumberOfStripes());
+    const auto count = static_cast<int>(file_->stripes().size());
     std::vector<int> chosen = spec_.row_groups;
     if (chosen.empty()) {
       for (int i = 0; i < count; ++i) chosen.push_back(i);
@@ -127,19 +114,15 @@ class OrcSource final : public BatchSource {
         return Status(Code::kInvalidArgument, fmt::format("read ORC {}: it has {} stripes, not {}",
                                                           file_name_, count, index));
       }
-      const auto info = reader_->GetStripeInformation(index);
-      if (info.num_rows < 0 || info.first_row_id < 0) {
-        return Status(Code::kCorruption, fmt::format("read ORC {}: stripe {} has {} rows",
-                                                     file_name_, index, info.num_rows));
-      }
-      if (info.num_rows == 0) continue;
+      const OrcStripe& stripe = file_->stripes()[static_cast<size_t>(index)];
+      if (stripe.row_count == 0) continue;
       stripes_.push_back(
-          {.index = index, .first_row = info.first_row_id, .row_count = info.num_rows});
+          {.index = index, .first_row = stripe.first_row, .row_count = stripe.row_count});
     }
     return {};
   }
 
-  Status DecodeNext() {
+  Status DecodeNext(const Context& ctx) {
     const Stripe& stripe = stripes_[next_stripe_];
     if (fields_.empty()) {
       const int64_t count = std::min(spec_.batch_rows_max, stripe.row_count - decoded_rows_);
@@ -148,21 +131,34 @@ class OrcSource final : public BatchSource {
     }
     // A stripe's reader has one batch size; going to a row within a stripe does not work for all
     // encodings in the adapter, so that it is kept to the stripe's end.
-    if (batches_ == nullptr) {
-      PF_ARROW_TRY(reader_->Seek(stripe.first_row));
-      PF_ARROW_ASSIGN(batches_, reader_->NextStripeReader(output_->next_rows(), fields_));
+    if (!is_started_) {
+      PF_TRY(file_->StartStripe(ctx, stripe.index, output_->next_rows(), fields_));
+      is_started_ = true;
     }
-    std::shared_ptr<arrow::RecordBatch> batch;
-    if (batches_ != nullptr) PF_ARROW_TRY(batches_->ReadNext(&batch));
+    PF_ASSIGN(auto batch, file_->Next(ctx));
     if (batch == nullptr || batch->num_rows() == 0 ||
         batch->num_rows() > stripe.row_count - decoded_rows_) {
-      return Status(Code::kCorruption, fmt::format("{} rows are there where the footer says {}",
-                                                   batch == nullptr ? 0 : batch->num_rows(),
-                                                   stripe.row_count - decoded_rows_));
+      return Status(
+          Code::kCorruption,
+          fmt::format("read ORC {}, stripe {}: {} rows are there where the footer says {}",
+                      file_name_, stripe.index, batch == nullptr ? 0 : batch->num_rows(),
+                      stripe.row_count - decoded_rows_));
     }
     PF_ASSIGN(batch, WithFileSchema(*batch));
     PF_TRY(output_->Push(*batch, stripe.first_row + decoded_rows_));
-    return Advance(batch->num_rows(), stripe);
+    PF_TRY(Advance(batch->num_rows(), stripe));
+    // Rows beyond those of the footer must not pass for the next stripe's.
+    if (decoded_rows_ == 0) {
+      PF_ASSIGN(const auto more, file_->Next(ctx));
+      if (more != nullptr) {
+        return Status(
+            Code::kCorruption,
+            fmt::format("read ORC {}, stripe {}: more rows are there than the footer says",
+                        file_name_, stripe.index));
+      }
+      is_started_ = false;
+    }
+    return {};
   }
 
   Status Advance(int64_t rows, const Stripe& stripe) {
@@ -170,7 +166,6 @@ class OrcSource final : public BatchSource {
     if (decoded_rows_ == stripe.row_count) {
       decoded_rows_ = 0;
       ++next_stripe_;
-      batches_.reset();
     }
     return {};
   }
@@ -198,7 +193,7 @@ class OrcSource final : public BatchSource {
   const ScanSpec spec_;
   const OrcAttributes attributes_;
   ArrowMemory& memory_;
-  std::unique_ptr<orc::ORCFileReader> reader_;
+  std::unique_ptr<OrcFile> file_;
   std::shared_ptr<arrow::Schema> file_schema_;
   std::optional<ScanOutput> output_;
   std::vector<int> fields_;        // top-level, that are read
@@ -206,7 +201,7 @@ class OrcSource final : public BatchSource {
   std::vector<Stripe> stripes_;
   size_t next_stripe_ = 0;
   int64_t decoded_rows_ = 0;  // of the stripe
-  std::shared_ptr<arrow::RecordBatchReader> batches_;
+  bool is_started_ = false;   // the stripe
 };
 
 }  // namespace
@@ -220,10 +215,11 @@ std::shared_ptr<arrow::Array> KeepLeaves(const std::shared_ptr<arrow::Array>& ar
 Result<std::unique_ptr<BatchSource>> OpenOrcSource(const Context& ctx,
                                                    std::unique_ptr<ByteSource> object,
                                                    std::string file_name, ScanSpec spec,
-                                                   OrcAttributes attributes, ArrowMemory& memory) {
+                                                   OrcAttributes attributes, ArrowMemory& memory,
+                                                   const OrcDecoderOptions& decoder) {
   auto source = std::make_unique<OrcSource>(std::move(object), std::move(file_name),
                                             std::move(spec), std::move(attributes), memory);
-  PF_TRY(source->Start(ctx));
+  PF_TRY(source->Start(ctx, decoder));
   return std::unique_ptr<BatchSource>(std::move(source));
 }
 

@@ -7,6 +7,7 @@
 #include "data/arrow_edge.h"
 #include "data/batch_source.h"
 #include "data/orc_attributes.h"
+#include "data/orc_file.h"
 #include "data/scan_spec.h"
 #include "store/object_store.h"
 
@@ -16,14 +17,16 @@ class Array;
 
 namespace partforge::data {
 
-// Reads an ORC file; `row_groups` of the spec are stripes. There are no statistics to prune by
-// here. `object` is taken over; `memory` must outlive the source and its batches; the context's
-// collaborators outlive the source. Timestamps between 1677 and 2262 only, as Arrow reads them in
-// nanoseconds; a finer value than the wanted type holds is kCorruption.
+// Reads an ORC file in a process of its own (orc_file.h); `row_groups` of the spec are stripes.
+// There are no statistics to prune by here. `object` is taken over; `memory` must outlive the
+// source and its batches; the context's collaborators outlive the source. Timestamps between 1677
+// and 2262 only, as Arrow reads them in nanoseconds; a finer value than the wanted type holds is
+// kCorruption.
 Result<std::unique_ptr<BatchSource>> OpenOrcSource(const Context& ctx,
                                                    std::unique_ptr<ByteSource> object,
                                                    std::string file_name, ScanSpec spec,
-                                                   OrcAttributes attributes, ArrowMemory& memory);
+                                                   OrcAttributes attributes, ArrowMemory& memory,
+                                                   const OrcDecoderOptions& decoder = {});
 
 // The part of an array that the chosen leaves are in: struct fields without any are left out, a map
 // keeps its keys. `first_leaf` is the number of the array's first leaf, `leaves` ascend.

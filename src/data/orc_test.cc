@@ -3,6 +3,7 @@
 #include "data/orc_sink.h"
 #include "data/orc_source.h"
 #include "data/parquet_rig.h"
+#include "testing/faulty_store.h"
 
 namespace partforge::data {
 namespace {
@@ -36,15 +37,13 @@ class Orc : public ParquetFixture {
     return std::move(*source);
   }
 
-  // What ORC has: no unsigned or fixed types, no time of day.
+  // What ORC has: no fixed types, no time of day.
   static bool IsOrcType(const arrow::DataType& type) {
     switch (type.id()) {
+      case arrow::Type::TIMESTAMP:  // not all random ones: TimesBefore1970AreWholeSecondsOrRefused
       case arrow::Type::TIME64:
       case arrow::Type::FIXED_SIZE_BINARY:
         return false;
-      case arrow::Type::TIMESTAMP:
-        // Random nanoseconds do; random microseconds are beyond what 64 bits of nanoseconds hold.
-        return static_cast<const arrow::TimestampType&>(type).unit() == arrow::TimeUnit::NANO;
       default:
         return std::all_of(type.fields().begin(), type.fields().end(),
                            [](const auto& field) { return IsOrcType(*field->type()); });
@@ -171,19 +170,118 @@ TEST_F(Orc, DeletedRowsAndPositionsWorkOverStripes) {
                  *TakeRows(*ToTable(batches), kept));
 }
 
-// Flipped bits are not in this test: ORC has no checksums, and the library trusts lengths
-// (docs/limits.md).
+TEST_F(Orc, TimesBefore1970AreWholeSecondsOrRefused) {
+  for (const auto unit : {arrow::TimeUnit::MILLI, arrow::TimeUnit::MICRO, arrow::TimeUnit::NANO}) {
+    const auto type = arrow::timestamp(unit);
+    const auto schema = arrow::schema(
+        {WithFieldId(arrow::field("t", type), 1),
+         WithFieldId(arrow::field("r", arrow::struct_({WithFieldId(arrow::field("t", type), 3)})),
+                     2)});
+    const auto batch = [&](const std::string& time) {
+      return arrow::RecordBatch::FromStructArray(
+                 arrow::json::ArrayFromJSONString(
+                     arrow::struct_(schema->fields()),
+                     R"([{"t": "2024-02-29 12:34:56.789", "r": {"t": "1970-01-01 00:00:00.001"}},
+                         {"t": "1969-12-31 23:59:59", "r": null}, {"t": null, "r": {"t": ")" +
+                         time + R"("}}])")
+                     .ValueOrDie())
+          .ValueOrDie();
+    };
+    WriteOrc({batch("1950-06-01 01:02:03")}, {.attributes = {.id = "x.id"}});
+    ScanSpec spec;
+    spec.wanted = schema;
+    ExpectSameRows(*ReadAll(ctx_, *OpenOrc(spec)), *ToTable({batch("1950-06-01 01:02:03")}));
+    auto sink = OpenOrcSink(ctx_, Create("g"), "g", schema, {});
+    ASSERT_TRUE(sink.ok());
+    const Status status = (*sink)->Write(ctx_, *batch("1950-06-01 01:02:03.5"));
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.code(), Code::kRefused);
+    EXPECT_NE(status.message().find("column r"), std::string::npos) << status.ToString();
+    sink->reset();
+    EXPECT_EQ(store_.Stat(ctx_, "g").status().code(), Code::kNotFound);
+  }
+}
+
 TEST_F(Orc, FilesCutShortAreErrorsAndNothingElse) {
   const auto schema = RandomOrcSchema(3);
   WriteOrc({RandomBatch(random_, schema, 500)}, {.attributes = {.id = "x.id"}});
   const std::string bytes = *ReadObject(ctx_, store_, "f");
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 60; ++round) {
     ASSERT_TRUE(
         WriteObject(ctx_, store_, "d", bytes.substr(0, random_.Next() % bytes.size())).ok());
     ScanSpec spec;
     spec.wanted = schema;
     EXPECT_FALSE(OpenOrcSource(ctx_, Object("d"), "d", spec, {.id = "x.id"}, memory_).ok());
   }
+}
+
+// ORC has no checksums, and the library trusts lengths: files with flipped bits end the process
+// that decodes them. That must not be ours, and no more than an error that names the file.
+TEST_F(Orc, FlippedBitsAreErrorsOrOtherRowsAndNothingElse) {
+  const auto schema = RandomOrcSchema(4);
+  int64_t refused = 0;
+  for (int round = 0; round < 60; ++round) {
+    if (round % 12 == 0) {
+      WriteOrc({RandomBatch(random_, schema, 500)},
+               {.attributes = {.id = "x.id"}, .codec = static_cast<OrcCodec>(round / 12 % 5)});
+    }
+    std::string bytes = *ReadObject(ctx_, store_, "f");
+    for (uint64_t n = 1 + random_.Next() % 3; n > 0; --n) {
+      bytes[random_.Next() % bytes.size()] ^= static_cast<char>(1 << (random_.Next() % 8));
+    }
+    ASSERT_TRUE(WriteObject(ctx_, store_, "d", bytes).ok());
+    auto source =
+        OpenOrcSource(ctx_, Object("d"), "d", {}, {.id = "x.id"}, memory_,
+                      {.memory_bytes_max = int64_t{128} << 20, .batch_cpu_seconds_max = 5});
+    Status status = source.ok() ? Status() : source.status();
+    while (status.ok()) {
+      const auto batch = (*source)->Next(ctx_);
+      status = batch.ok() ? Status() : batch.status();
+      if (batch.ok() && *batch == nullptr) break;
+    }
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_NE(status.message().find("read ORC d"), std::string::npos) << status.ToString();
+    EXPECT_NE(status.code(), Code::kInternal) << status.ToString();
+    EXPECT_NE(status.code(), Code::kUnavailable) << status.ToString();
+  }
+  EXPECT_GT(refused, 5);
+}
+
+TEST_F(Orc, AStoreThatDoesNotAnswerIsNoDamagedFile) {
+  WriteOrc({RandomBatch(random_, RandomOrcSchema(2), 300)}, {.attributes = {.id = "x.id"}});
+  partforge::testing::FaultyStore faulty(store_);
+  int64_t failed = 0;
+  for (int64_t nth = 2;; ++nth) {
+    faulty.FailAt(nth, partforge::testing::StoreFault::kRefused);
+    auto object = faulty.Open(ctx_, "f");
+    ASSERT_TRUE(object.ok());
+    auto source = OpenOrcSource(ctx_, std::move(*object), "f", {}, {.id = "x.id"}, memory_);
+    Status status = source.ok() ? Status() : source.status();
+    while (status.ok()) {
+      const auto batch = (*source)->Next(ctx_);
+      status = batch.ok() ? Status() : batch.status();
+      if (batch.ok() && *batch == nullptr) break;
+    }
+    if (!faulty.has_fired()) break;
+    ++failed;
+    EXPECT_EQ(status.code(), Code::kUnavailable) << status.ToString();
+  }
+  EXPECT_GT(failed, 1);
+}
+
+// A program that is no decoder, or ends: the file is told from its reader.
+TEST_F(Orc, ADecoderThatDoesNotWorkIsAnError) {
+  WriteOrc({RandomBatch(random_, RandomOrcSchema(2), 300)}, {.attributes = {.id = "x.id"}});
+  const auto open = [&](std::vector<std::string> argv) {
+    return OpenOrcSource(ctx_, Object("f"), "f", {}, {}, memory_, {.argv = std::move(argv)})
+        .status();
+  };
+  EXPECT_EQ(open({"/bin/no-such-program"}).code(), Code::kNotFound);
+  EXPECT_FALSE(open({"/bin/true"}).ok());
+  EXPECT_EQ(open({"/bin/sh", "-c", "kill -9 $$"}).code(), Code::kUnavailable);
+  EXPECT_EQ(open({"/bin/sh", "-c", "kill -11 $$"}).code(), Code::kCorruption);
+  EXPECT_EQ(open({"/bin/sh", "-c", "exec cat <&0 >&0"}).code(), Code::kCorruption);
 }
 
 }  // namespace

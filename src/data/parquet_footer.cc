@@ -393,7 +393,7 @@ class SchemaWalk {
       const int child_repetition = repetition + (mode == kRepeated ? 1 : 0);
       // A group without children has no type; writers of empty structs produce it.
       if (element.Find(schema_element::kType) != nullptr && child_count == 0) {
-        for (const std::string& part : path_) path_bytes_ += part.size() + sizeof(part);
+        for (const std::string& part : path_) path_bytes_ += part.size() + sizeof(std::string);
         if (path_bytes_ > kSchemaPathBytesMax) return Corrupt(file_name_, "schema names too long");
         leaves_.push_back({.path = path_,
                            .element = index,

@@ -98,7 +98,8 @@ class LeafMatcher {
   explicit LeafMatcher(MatchBy match) : match_(match) {}
 
   // False when the groups differ; the path is in difference().
-  bool Match(const SchemaNode& file, const SchemaNode& target, bool is_root, std::string path) {
+  bool Match(const SchemaNode& file, const SchemaNode& target, bool is_root,
+             const std::string& path) {
     if (!is_root && !SameElement(*file.element, *target.element, match_)) return Differ(path);
     if (file.is_leaf() != target.is_leaf()) return Differ(path);
     if (target.is_leaf()) {

@@ -151,17 +151,27 @@ class Planner {
       EndRun();
       return;
     }
-    int64_t rows = group.live_rows, bytes = group.bytes;
+    int64_t rows = group.live_rows, bytes = group.bytes, grown_bytes = GrownBytes(group);
     for (const Group* other : run_) {
       rows += other->live_rows;
       bytes += other->bytes;
+      grown_bytes += GrownBytes(*other);
     }
-    const int64_t bytes_max = std::min(target_.copy.row_group_bytes, target_.run_bytes_max);
-    if (!run_.empty() && (rows > rows_max_ || bytes > bytes_max)) EndRun();
+    if (!run_.empty() && (rows > rows_max_ || bytes > target_.copy.row_group_bytes ||
+                          grown_bytes > target_.run_bytes_max)) {
+      EndRun();
+    }
     run_.push_back(&group);
   }
 
   static constexpr int64_t kSmallShare = 8;
+
+  // Bytes of the group at most when dictionaries of unique values became values: there each entry
+  // stands for four values at most (ColumnStitcher unites the dictionaries of others).
+  static int64_t GrownBytes(const Group& group) {
+    return group.bytes +
+           static_cast<int64_t>(3 * group.unique_share * static_cast<double>(group.bytes));
+  }
 
   void EndRun() {
     if (run_.empty()) return;

@@ -65,7 +65,7 @@ class Scalar {
   // The type's order: numbers by value with -0.0 below +0.0 and NaN above all, strings and bytes by
   // unsigned bytes. Both must have one type.
   std::strong_ordering operator<=>(const Scalar& other) const;
-  bool operator==(const Scalar& other) const { return (*this <=> other) == 0; }
+  bool operator==(const Scalar& other) const { return std::is_eq(*this <=> other); }
 
  private:
   using Value = std::variant<int64_t, double, Int128, std::string>;

@@ -282,6 +282,125 @@ TEST_F(SortMerge, SortAndWideMergeStayWithinASmallBudget) {
   EXPECT_LE(ctx.memory.peak_bytes(), int64_t{24} << 20);
 }
 
+// Rows of any types, nested ones too, follow their keys.
+TEST_F(SortMerge, RowsOfRandomSchemasAreSortedAndMerged) {
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    auto schema = RandomSchema(random_, 4, true);
+    schema = *schema->AddField(0, arrow::field("k", arrow::int16()));
+    Batches all;
+    for (int i = 0; i < 9; ++i) {
+      const auto batch =
+          RandomBatch(random_, schema, 1 + static_cast<int64_t>(random_.Next() % 80));
+      const auto key = RandomArray(random_, arrow::int16(), batch->num_rows(), true,
+                                   {.null_share = 0.1, .distinct_max = 25});
+      all.push_back(*batch->SetColumn(0, schema->field(0), key));
+    }
+    const auto keys = MakeKeyEncoder(schema, {{.name = "k", .nulls = NullOrder::kNullsLast}});
+    ASSERT_TRUE(keys.ok());
+    const auto table = ToTable(all);
+    const auto wanted = TakeRows(*table, Order(*table, **keys));
+    for (const int64_t run_bytes : {int64_t{1} << 30, int64_t{1}}) {
+      const auto input = Source(all);
+      SortOptions options{.run_bytes = run_bytes, .fan_in_max = 4};
+      options.merge.batch_rows_max = 50;
+      const auto sorted = Sort(ctx_, *input, **keys, options, space_, memory_);
+      ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+      ExpectSameRows(*ReadAll(ctx_, **sorted), *wanted);
+    }
+    // The same rows as sorted sources: ties by source are ties by place.
+    std::vector<std::unique_ptr<BatchSource>> sources;
+    for (const auto& batch : all) {
+      const auto one = ToTable({batch});
+      const auto rows = TakeRows(*one, Order(*one, **keys))->CombineChunksToBatch().ValueOrDie();
+      sources.push_back(
+          Source({rows->Slice(0, rows->num_rows() / 2), rows->Slice(rows->num_rows() / 2)}));
+    }
+    const auto merged =
+        MergeSorted(ctx_, std::move(sources), **keys, nullptr, {.batch_rows_max = 70}, memory_);
+    ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+    ExpectSameRows(*ReadAll(ctx_, **merged), *wanted);
+    if (HasFailure()) return;
+  }
+}
+
+// A disk that is full at any moment ends the sort with that, and gives all bytes back.
+TEST_F(SortMerge, SpillingFailsAtAnyByteWithoutALeftover) {
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  const Batches rows = SortedBatches(0, 600, 1000);
+  const auto run = [&](SpillSpace& space) -> Status {
+    const auto input = Source(rows);
+    SortOptions options{.run_bytes = 1, .fan_in_max = 2};
+    PF_ASSIGN(const auto sorted, Sort(ctx_, *input, **keys, options, space, memory_));
+    int64_t count = 0;
+    while (true) {
+      PF_ASSIGN(const auto batch, sorted->Next(ctx_));
+      if (batch == nullptr) break;
+      count += batch->num_rows();
+    }
+    EXPECT_EQ(count, 600);
+    return {};
+  };
+  ASSERT_TRUE(run(space_).ok());
+  const int64_t total = space_.total_bytes();
+  const int64_t memory_before = ctx_.memory.used_bytes();
+  int64_t failed = 0;
+  for (int64_t bytes_max = 0; bytes_max <= total; bytes_max += total / 60 + 1) {
+    SpillSpace small(dir_.path(), bytes_max);
+    const Status status = run(small);
+    EXPECT_EQ(small.used_bytes(), 0);
+    EXPECT_EQ(ctx_.memory.used_bytes(), memory_before);
+    if (status.ok()) continue;
+    EXPECT_EQ(status.code(), Code::kExhausted) << status.ToString();
+    ++failed;
+  }
+  EXPECT_GT(failed, 10);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+// A source that fails at its n-th batch ends sort and merge with that failure.
+TEST_F(SortMerge, AFailingSourceIsTheResult) {
+  class Failing final : public BatchSource {
+   public:
+    Failing(Batches batches, int64_t nth) : rows_(batches.at(0)->schema(), batches), left_(nth) {}
+    const std::shared_ptr<arrow::Schema>& schema() const override { return rows_.schema(); }
+    Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context& ctx) override {
+      if (--left_ == 0) return Status(Code::kUnavailable, "the store does not answer");
+      return rows_.Next(ctx);
+    }
+
+   private:
+    MemoryBatches rows_;
+    int64_t left_;
+  };
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  const Batches rows = SortedBatches(0, 500, 1000);
+  for (int64_t nth = 1; nth <= static_cast<int64_t>(rows.size()) + 1; ++nth) {
+    for (const bool sorts : {true, false}) {
+      const auto run = [&]() -> Status {
+        std::unique_ptr<BatchSource> out;
+        Failing input(rows, nth);
+        if (sorts) {
+          PF_ASSIGN(out, Sort(ctx_, input, **keys, {.run_bytes = 20'000}, space_, memory_));
+        } else {
+          std::vector<std::unique_ptr<BatchSource>> sources;
+          sources.push_back(Source(rows));
+          sources.push_back(std::make_unique<Failing>(rows, nth));
+          PF_ASSIGN(out, MergeSorted(ctx_, std::move(sources), **keys, nullptr, {}, memory_));
+        }
+        while (true) {
+          PF_ASSIGN(const auto batch, out->Next(ctx_));
+          if (batch == nullptr) return {};
+        }
+      };
+      const Status status = run();
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.code(), Code::kUnavailable);
+      EXPECT_EQ(space_.used_bytes(), 0);
+    }
+  }
+}
+
 TEST_F(SortMerge, FullSpillSpaceIsAnErrorThatSaysSo) {
   const auto schema = KeySchema();
   const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});

@@ -110,18 +110,9 @@ class SpillFile::Reader final : public BatchSource {
     uint32_t crc = 0;
     PF_TRY(ReadAt(file_->fd_.get(), place.offset + place.length,
                   std::as_writable_bytes(std::span(&crc, 1))));
-    if (crc != Crc32c(bytes)) {
-      return Status(Code::kCorruption,
-                    fmt::format("read spilled rows: checksum of batch {} is wrong", next_ - 1));
-    }
-    auto options = arrow::ipc::IpcReadOptions::Defaults();
-    options.memory_pool = file_->memory_.pool();
-    options.use_threads = false;
-    arrow::io::BufferReader stream(buffer);
-    const arrow::ipc::DictionaryMemo memo;
-    PF_ARROW_ASSIGN(auto batch,
-                    arrow::ipc::ReadRecordBatch(file_->schema_, &memo, options, &stream));
-    return batch;
+    auto batch = ParseSpilledBatch(buffer, crc, file_->schema_, file_->memory_);
+    if (batch.ok()) return batch;
+    return Status(batch.status()).With(fmt::format("read spilled rows, batch {}", next_ - 1));
   }
 
  private:
@@ -131,6 +122,22 @@ class SpillFile::Reader final : public BatchSource {
 
 Result<std::unique_ptr<BatchSource>> SpillFile::Read(std::unique_ptr<SpillFile> file) {
   return std::unique_ptr<BatchSource>(std::make_unique<Reader>(std::move(file)));
+}
+
+Result<std::shared_ptr<arrow::RecordBatch>> ParseSpilledBatch(
+    const std::shared_ptr<arrow::Buffer>& bytes, uint32_t crc,
+    const std::shared_ptr<arrow::Schema>& schema, ArrowMemory& memory) {
+  if (crc != Crc32c(std::as_bytes(std::span(bytes->data(), static_cast<size_t>(bytes->size()))))) {
+    return Status(Code::kCorruption, "the checksum is wrong");
+  }
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.memory_pool = memory.pool();
+  options.use_threads = false;
+  arrow::io::BufferReader stream(bytes);
+  const arrow::ipc::DictionaryMemo memo;
+  PF_ARROW_ASSIGN(auto batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
+  PF_ARROW_TRY(batch->Validate());
+  return batch;
 }
 
 }  // namespace partforge::data

@@ -13,6 +13,10 @@
 #include "data/arrow_edge.h"
 #include "data/batch_source.h"
 
+namespace arrow {
+class Buffer;
+}  // namespace arrow
+
 namespace partforge::data {
 
 // Where sorts keep what does not fit in memory: private local files that nobody else reads and no
@@ -69,5 +73,11 @@ class SpillFile {
   int64_t row_count_ = 0;
   int64_t size_bytes_ = 0;
 };
+
+// One message of a spill file: its bytes and their checksum. kCorruption when they do not fit each
+// other or hold no batch of the schema.
+Result<std::shared_ptr<arrow::RecordBatch>> ParseSpilledBatch(
+    const std::shared_ptr<arrow::Buffer>& bytes, uint32_t crc,
+    const std::shared_ptr<arrow::Schema>& schema, ArrowMemory& memory);
 
 }  // namespace partforge::data

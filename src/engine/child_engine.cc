@@ -170,7 +170,7 @@ class ChildEngine::Life {
     return Status(Code::kUnavailable,
                   fmt::format("engine process {} ended: {}", pid_, ended.ToString()))
         .Explain(2142, fmt::format("engine process {}, {}", pid_, ended.ToString()),
-                 "nothing: the worker starts another one and does the work again");
+                 "run the same command again; a worker starts another engine by itself");
   }
 
   std::mutex mutex_;

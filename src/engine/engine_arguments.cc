@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "engine/config_files.h"
 #include "engine/config_xml.h"
 
 namespace partforge {
@@ -152,12 +153,7 @@ class ArgumentReader {
     PF_TRY(ReadConfig(options_.config_file, port, hosts));
     const std::filesystem::path directory = options_.config_file.parent_path();
     for (const char* name : {"config.d", "conf.d"}) {
-      std::vector<std::filesystem::path> files;
-      std::error_code error;
-      for (const auto& entry : std::filesystem::directory_iterator(directory / name, error)) {
-        if (entry.path().extension() == ".xml") files.push_back(entry.path());
-      }
-      std::sort(files.begin(), files.end());
+      PF_ASSIGN(const std::vector<std::filesystem::path> files, ListConfigFiles(directory / name));
       for (const auto& file : files) PF_TRY(ReadConfig(file, port, hosts));
     }
     if (!has_port_) {

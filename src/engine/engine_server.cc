@@ -105,11 +105,14 @@ Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, setup.arguments));
   PF_TRY(engine.keep->Run(kQueryLog, "TabSeparated", {}));
   PF_TRY(engine.keep->Run(kPartLog, "TabSeparated", {}));
+  PF_ASSIGN(ChdbAnswer zone, engine.keep->Run("SELECT serverTimezone()", "TabSeparatedRaw", {}));
+  while (zone.text.ends_with('\n')) zone.text.pop_back();
   engine.handler = std::make_unique<QueryHandler>(
       QueryHandler::Options{.library = engine.library,
                             .connection_arguments = setup.arguments,
                             .credentials = CredentialsOf(options, setup),
-                            .allows_external_reads = options.allows_external_reads});
+                            .allows_external_reads = options.allows_external_reads,
+                            .timezone = std::move(zone.text)});
   PF_ASSIGN(engine.server,
             HttpServer::Start({.host = options.host,
                                .port = options.port,

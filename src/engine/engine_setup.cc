@@ -1,5 +1,6 @@
 #include "engine/engine_setup.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <system_error>
 
 #include "base/files.h"
+#include "engine/config_files.h"
 #include "engine/config_xml.h"
 
 namespace partforge {
@@ -48,14 +50,15 @@ Status LinkConfig(const std::filesystem::path& config_file, const std::filesyste
   if (error) return ErrnoStatus(error.value(), "link the configuration " + config_file.string());
   for (const char* name : {"config.d", "conf.d"}) {
     const std::filesystem::path from = config_file.parent_path() / name;
-    if (!std::filesystem::is_directory(from, error)) continue;
+    const Result<std::vector<std::string>> entries = ListNames(from);
+    if (!entries.ok() && entries.status().code() == Code::kNotFound) continue;
+    PF_TRY(entries);
     PF_TRY(MakeDirectories(folder / name));
-    for (const auto& entry : std::filesystem::directory_iterator(from, error)) {
-      std::error_code failed;
-      std::filesystem::create_symlink(std::filesystem::absolute(entry.path()),
-                                      folder / name / entry.path().filename(), failed);
-      if (failed)
-        return ErrnoStatus(failed.value(), "link the configuration " + entry.path().string());
+    for (const std::string& entry : *entries) {
+      std::filesystem::create_symlink(std::filesystem::absolute(from / entry),
+                                      folder / name / entry, error);
+      if (error)
+        return ErrnoStatus(error.value(), "link the configuration " + (from / entry).string());
     }
   }
   return {};
@@ -66,13 +69,8 @@ Status MergeLeaves(const std::filesystem::path& file, const std::vector<std::str
                    std::map<std::string, std::string>& leaves) {
   std::vector<std::filesystem::path> files = {file};
   for (const std::string& folder : folders) {
-    std::vector<std::filesystem::path> merged;
-    std::error_code error;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(file.parent_path() / folder, error)) {
-      if (entry.path().extension() == ".xml") merged.push_back(entry.path());
-    }
-    std::sort(merged.begin(), merged.end());
+    PF_ASSIGN(const std::vector<std::filesystem::path> merged,
+              ListConfigFiles(file.parent_path() / folder));
     files.insert(files.end(), merged.begin(), merged.end());
   }
   for (const auto& one : files) {
@@ -95,8 +93,10 @@ Result<StandInUsers> UsersOf(const EngineServerOptions& options) {
   }
   if (users.is_relative()) users = options.config_file.parent_path() / users;
   std::map<std::string, std::string> leaves;
-  std::error_code error;
-  if (std::filesystem::exists(users, error)) PF_TRY(MergeLeaves(users, {"users.d"}, leaves));
+  // One that is there and cannot be read must not be taken for "no password".
+  const Result<UniqueFd> there = OpenFile(users, O_RDONLY);
+  if (there.ok() || there.status().code() != Code::kNotFound)
+    PF_TRY(MergeLeaves(users, {"users.d"}, leaves));
   return ReadStandInUsers(leaves);
 }
 
@@ -202,6 +202,11 @@ Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   PF_TRY(RemoveTree(folder));
   for (const char* name : {"user_files", "user_scripts", "format_schemas", "config.d"}) {
     PF_TRY(MakeDirectories(folder / name));
+  }
+  // A table's parts are in store/<xxx>/<uuid>/, frozen ones below shadow/<name>/.
+  for (const char* name : {"store", "shadow"}) {
+    PF_TRY(MakeDirectories(data_path / name));
+    SpreadSubfolders(data_path / name);
   }
   EngineSetup setup;
   setup.arguments = {"--path=" + data_path.string(),

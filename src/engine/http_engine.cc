@@ -169,9 +169,14 @@ class BodyFeed {
 }  // namespace
 
 Result<std::unique_ptr<HttpEngine>> HttpEngine::Open(HttpEngineOptions options) {
+  // Not all of the URL is shown: where it should hold nothing, it may hold a password.
   const auto wrong = [&options](std::string_view why) {
-    return Status(Code::kInvalidArgument, fmt::format("ClickHouse URL {}: {}", why, options.url))
-        .Explain(1005, options.url, "write it as http://host:8123");
+    const std::string shown = options.url.find('@') == std::string::npos
+                                  ? options.url.substr(0, options.url.find_first_of("?#"))
+                                  : options.url.substr(0, options.url.find("//"));
+    return Status(Code::kInvalidArgument, fmt::format("ClickHouse URL {}: {}", why, shown))
+        .Explain(1005, "--clickhouse-url",
+                 "write it as http://host:8123; user and password are settings of their own");
   };
   while (options.url.ends_with('/')) options.url.pop_back();
   std::string_view host = options.url;

@@ -59,7 +59,6 @@ HttpServerReply NewReply(const QueryRequest& ask, std::string_view format) {
   HttpServerReply reply;
   reply.headers = {{"X-ClickHouse-Query-Id", ask.query_id},
                    {"X-ClickHouse-Server-Display-Name", "partforge-engine"},
-                   {"X-ClickHouse-Timezone", "UTC"},
                    {"X-ClickHouse-Format", std::string(format)}};
   reply.content_type = ContentTypeOf(format);
   return reply;
@@ -380,6 +379,7 @@ HttpServerReply QueryHandler::Handle(const HttpServerRequest& request) {
   RequestBody body(request);
   const bool has_body = request.method != "GET" && request.method != "HEAD";
   HttpServerReply reply = impl_->Answer(request, body);
+  reply.headers["X-ClickHouse-Timezone"] = impl_->options.timezone;
   // A client that reuses a connection with a rest of the last body on it would lose its next
   // request.
   if (has_body && !body.Drain()) reply.headers["Connection"] = "close";

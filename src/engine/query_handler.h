@@ -26,6 +26,7 @@ class QueryHandler {
     std::vector<std::string> connection_arguments = {};
     EngineCredentials credentials = {};
     bool allows_external_reads = false;
+    std::string timezone = "UTC";  // of the engine, for the header that tells clients
   };
   explicit QueryHandler(Options options);
   ~QueryHandler();

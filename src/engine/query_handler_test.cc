@@ -111,7 +111,7 @@ TEST_F(QueryHandlerTest, HeadersSayIdFormatZoneAndCounters) {
   const HttpReply reply = Post("SELECT number FROM numbers(10) FORMAT CSV", "query_id=my-id");
   EXPECT_EQ(reply.headers.at("x-clickhouse-query-id"), "my-id");
   EXPECT_EQ(reply.headers.at("x-clickhouse-format"), "CSV");
-  EXPECT_EQ(reply.headers.at("x-clickhouse-timezone"), "UTC");
+  EXPECT_EQ(reply.headers.at("x-clickhouse-timezone") + "\n", Post("SELECT serverTimezone()").body);
   EXPECT_EQ(reply.headers.at("content-type").substr(0, 8), "text/csv");
   const auto whole = Post("SELECT count() FROM numbers(10)", "wait_end_of_query=1");
   EXPECT_NE(whole.headers.at("x-clickhouse-summary").find("\"read_rows\":\"10\""),
@@ -120,6 +120,21 @@ TEST_F(QueryHandlerTest, HeadersSayIdFormatZoneAndCounters) {
   EXPECT_EQ(Post("SELECT 1 AS x", "default_format=JSONEachRow").body, "{\"x\":1}\n");
   EXPECT_EQ(Send("POST", "/", "SELECT 1 AS x", {{"X-ClickHouse-Format", "JSONEachRow"}}).body,
             "{\"x\":1}\n");
+}
+
+// Clients read times of no zone of their own in this one.
+TEST_F(QueryHandlerTest, TheZoneIsTheEnginesOwn) {
+  ChildEngineOptions options = testing::EngineChildOptions(*dir_ / "zoned");
+  options.timezone = "Asia/Tokyo";
+  const auto engine = ChildEngine::Start(world_->context(), options);
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  HttpRequest request;
+  request.method = "GET";
+  // Without the key of this engine: the reply is a refusal, and has the header all the same.
+  request.url = (*engine)->url() + "/?query=SELECT%201";
+  const auto reply = client_->Send(world_->context(), request);
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->headers.at("x-clickhouse-timezone"), "Asia/Tokyo");
 }
 
 TEST_F(QueryHandlerTest, RowsOfAnInsertComeFromAnyPlace) {

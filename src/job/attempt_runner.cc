@@ -26,17 +26,20 @@ class AttemptScope final : public TaskScope {
   std::filesystem::path slot_path() const override { return slot_path_; }
 
   Status MakeFolders(const RunFolder* folder, int slot) {
-    slot_ = slot;
-    if (folder == nullptr) return {};
-    const Task& first = held_.lease().tasks.front();
-    PF_ASSIGN(scratch_, folder->MakeScratch(first.id, first.epoch));
-    PF_ASSIGN(slot_path_, folder->MakeSlot(slot));
-    return {};
+    folder_ = folder;
+    if (folder != nullptr) {
+      const Task& first = held_.lease().tasks.front();
+      PF_ASSIGN(scratch_, folder->MakeScratch(first.id, first.epoch));
+    }
+    return rules_.are_slots_shared ? Status() : TakeSlot(slot);
   }
 
   Result<std::shared_ptr<void>> Enter(const Context& ctx, Stage stage) override {
     RenewIfAlone();
-    return permits_.Enter(ctx, stage);
+    if (!rules_.are_slots_shared || stage != Stage::kEngine) return permits_.Enter(ctx, stage);
+    PF_ASSIGN(StagePermits::SlotPermit own, permits_.EnterSlot(ctx));
+    PF_TRY(TakeSlot(own.slot));
+    return std::move(own.permit);
   }
 
   Status Report(const Context& ctx, const Progress& progress) override {
@@ -66,6 +69,12 @@ class AttemptScope final : public TaskScope {
   }
 
  private:
+  Status TakeSlot(int slot) {
+    slot_ = slot;
+    if (folder_ == nullptr) return {};
+    PF_ASSIGN(slot_path_, folder_->MakeSlot(slot));
+    return {};
+  }
   void RenewIfAlone() const {
     if (rules_.renewal == Renewal::kByCaller) keeper_.RenewDue(ctx_);
   }
@@ -76,6 +85,7 @@ class AttemptScope final : public TaskScope {
   StagePermits& permits_;
   const AttemptRules& rules_;
   const HeldLease& held_;
+  const RunFolder* folder_ = nullptr;
   int slot_ = 0;
   std::filesystem::path scratch_, slot_path_;
   std::optional<int64_t> reported_at_ms_;

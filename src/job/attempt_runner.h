@@ -23,6 +23,8 @@ struct AttemptRules {
   int64_t progress_interval_ms = 15'000;  // 0 = no progress is recorded
   int64_t attempts_max = 0;               // see FailureRules
   Renewal renewal = Renewal::kByThread;
+  // Attempts run beside those that have a slot: each gets one with its permit of kEngine.
+  bool are_slots_shared = false;
 };
 
 // Runs one lease from claim to settlement. Safe for concurrent use.

@@ -24,10 +24,12 @@ void EnvironmentWatch::Note(int64_t now_ms, const Settlement& ended) {
   const int64_t refused_ms = now_ms - *refused_since_ms_;
   if (refused_ms < patience_ms_) return;
   const Status last = RecordedStatus(edit.error, edit.failure_class);
-  verdict_ = Status(Code::kInternal, fmt::format("nothing but refusals for {} s, the last: {}",
-                                                 refused_ms / 1000, last.message()))
-                 .Explain(last.explanation().pf_number, "worker",
-                          "renew the credentials or the rights, then start the worker again");
+  verdict_ =
+      Status(Code::kInternal, fmt::format("nothing but refusals for {} s, the last: {}",
+                                          refused_ms / 1000, last.message()))
+          .Explain(
+              last.explanation().pf_number, "worker",
+              "correct the settings, credentials or rights of this worker, then start it again");
 }
 
 Status EnvironmentWatch::verdict() const {

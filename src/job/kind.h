@@ -24,7 +24,9 @@ enum class Stage : uint8_t { kNetwork, kEngine, kCpu };
 class TaskScope {
  public:
   virtual ~TaskScope() = default;
-  virtual int slot() const = 0;  // which of the worker's slots, from 0
+  // Which of the worker's slots, from 0. Where a worker holds leases ahead of its slots, slot and
+  // slot_path are the attempt's own only while it holds a permit of kEngine.
+  virtual int slot() const = 0;
   virtual std::filesystem::path scratch()
       const = 0;  // private to the attempt, exists and is empty at the start
   virtual std::filesystem::path slot_path()

@@ -68,6 +68,26 @@ PostgresConnection::~PostgresConnection() {
   PQfinish(connection_);
 }
 
+Status PostgresConnection::CheckUrl(const std::string& url) {
+  char* error = nullptr;
+  PQconninfoOption* const options = PQconninfoParse(url.c_str(), &error);
+  // libpq's own text quotes the piece that it does not like, which may be of the password.
+  PQfreemem(error);
+  std::string why = options == nullptr ? "the PostgreSQL URL does not parse" : "";
+  for (const PQconninfoOption* option = options; option != nullptr && option->keyword != nullptr;
+       ++option) {
+    if (std::string_view(option->keyword) != "port" || option->val == nullptr) continue;
+    if (std::string_view(option->val).find_first_not_of("0123456789,") != std::string_view::npos)
+      why = "the port of the PostgreSQL URL is not a number";
+  }
+  PQconninfoFree(options);
+  if (why.empty()) return {};
+  return Status(Code::kInvalidArgument, std::move(why))
+      .Explain(1005, "--state-url",
+               "--state-url=postgres://user@host:5432/database; in a user or password write / as "
+               "%2F, @ as %40, % as %25");
+}
+
 Result<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(const std::string& url,
                                                                      const std::string& schema) {
   auto opened = std::make_unique<PostgresConnection>();

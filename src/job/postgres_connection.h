@@ -22,6 +22,8 @@ class PostgresConnection final : public SqlSession {
   // without an answer.
   static Result<std::unique_ptr<PostgresConnection>> Open(const std::string& url,
                                                           const std::string& schema);
+  // kInvalidArgument (PF1005) when `url` does not parse; nothing of it is in the message.
+  static Status CheckUrl(const std::string& url);
   PostgresConnection();
   ~PostgresConnection() override;
   PostgresConnection(const PostgresConnection&) = delete;

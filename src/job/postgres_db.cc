@@ -70,6 +70,7 @@ PostgresDb::~PostgresDb() = default;
 
 Result<std::unique_ptr<PostgresDb>> PostgresDb::Open(const Context&, PostgresOptions options) {
   PF_TRY(CheckSchemaName(options.schema));
+  PF_TRY(PostgresConnection::CheckUrl(options.url));
   auto db = std::make_unique<PostgresDb>(std::make_unique<State>(std::move(options)));
   PF_ASSIGN(const Pool::Loan loan, db->state_->Borrow());
   db->state_->place = loan->place();

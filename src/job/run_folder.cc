@@ -10,6 +10,7 @@ namespace partforge {
 namespace {
 
 constexpr std::string_view kRunPrefix = "run-";
+constexpr size_t kRunLetters = 4;
 constexpr std::string_view kLockSuffix = ".lock";
 
 std::filesystem::path LockPath(const std::filesystem::path& run) {
@@ -17,17 +18,12 @@ std::filesystem::path LockPath(const std::filesystem::path& run) {
 }
 
 Result<std::vector<std::filesystem::path>> RunFolders(const std::filesystem::path& work_dir) {
+  PF_ASSIGN(const std::vector<std::string> names, ListNames(work_dir));
   std::vector<std::filesystem::path> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(work_dir, error), end; !error && it != end;
-       it.increment(error)) {
+  for (const std::string& name : names) {
     std::error_code ignored;  // an entry that vanished meanwhile is not a folder any more
-    const std::string name = it->path().filename().string();
-    if (name.starts_with(kRunPrefix) && it->is_directory(ignored)) found.push_back(it->path());
-  }
-  if (error) {
-    return Status(Code::kInternal,
-                  fmt::format("list work folder: {}: {}", error.message(), work_dir.string()));
+    if (name.starts_with(kRunPrefix) && std::filesystem::is_directory(work_dir / name, ignored))
+      found.push_back(work_dir / name);
   }
   return found;
 }
@@ -45,6 +41,7 @@ Result<std::unique_ptr<RunFolder>> RunFolder::Open(const Context& ctx,
   PF_ASSIGN(FileLock lock, FileLock::TryTake(LockPath(path)));
   PF_FAULT(ctx, "job.locked_run_folder");
   PF_TRY(MakeDirectories(path / "scratch"));
+  SpreadSubfolders(path / "scratch");
   return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(lock)));
 }
 
@@ -91,8 +88,11 @@ Result<std::filesystem::path> RunFolder::MakeSlot(int slot) const {
 }
 
 Result<std::filesystem::path> RunFolder::MakeScratch(const TaskId& task, uint64_t epoch) const {
+  // The run's own letters, since ext4 places a spread folder by its name: a second run must not
+  // meet the inodes that the first has just given up.
+  const std::string run = path_.filename().string().substr(kRunPrefix.size(), kRunLetters);
   PF_ASSIGN(std::filesystem::path folder,
-            JoinBelow(path_ / "scratch", fmt::format("{}.{}", task, epoch)));
+            JoinBelow(path_ / "scratch", fmt::format("{}.{}.{}", task, epoch, run)));
   PF_TRY(RemoveTree(folder));
   PF_TRY(MakeDirectories(folder));
   return folder;

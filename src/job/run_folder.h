@@ -13,9 +13,9 @@
 namespace partforge {
 
 // Scratch of one worker process: <work_dir>/run-<16 hex>/ with engine-<slot>/ and
-// scratch/<task>.<epoch>/. Garbage once the process is dead: <work_dir>/run-<16 hex>.lock is held
-// by flock for the life of the object, and whoever gets that lock may remove the folder. Safe for
-// concurrent use.
+// scratch/<task>.<epoch>.<letters>/. Garbage once the process is dead: <work_dir>/run-<16 hex>.lock
+// is held by flock for the life of the object, and whoever gets that lock may remove the folder.
+// Safe for concurrent use.
 class RunFolder {
  public:
   // Removes the folders of dead processes first.

@@ -21,19 +21,30 @@ constexpr int64_t kWalPauseMs = 20;
 Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
   const std::string text = db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db);
   Code kind = Code::kInternal;
+  std::string remedy = "see to the rights of the file and its folder";
   switch (code & 0xff) {
+    case SQLITE_ERROR:
+      if (!text.starts_with("no such table") && !text.starts_with("no such column")) break;
+      kind = Code::kCorruption;
+      remedy = "the file is damaged or of another program: restore it, or name another one";
+      break;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
       kind = Code::kUnavailable;
       break;
     case SQLITE_FULL:
+      kind = Code::kExhausted;
+      remedy = "free space on the disk of the file, then run the same command again";
+      break;
     case SQLITE_NOMEM:
       kind = Code::kExhausted;
+      remedy = "free memory, then run the same command again";
       break;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       kind = Code::kCorruption;
+      remedy = "the file is damaged or of another program: restore it, or name another one";
       break;
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
@@ -57,8 +68,7 @@ Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
                                      "run the same command again when its disk and file answer");
   }
   if (kind == Code::kInternal || kind == Code::kAlreadyExists) return status;
-  return std::move(status).Explain(6008, "the SQLite file of --state-url",
-                                   "see to the file's rights and to the space of its disk");
+  return std::move(status).Explain(6008, "the SQLite file of --state-url", std::move(remedy));
 }
 
 // A serial drawn twice is no conflict: another draw succeeds.
@@ -89,7 +99,8 @@ class Connection final : public SqlSession {
         code != SQLITE_OK) {
       return FromSqlite(connection->db_, code, "register pf_now");
     }
-    PF_TRY(connection->RunScript("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"));
+    PF_TRY(connection->RunScript("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;",
+                                 fmt::format("open state store {}", path)));
     PF_TRY(connection->UseWal(ctx));
     return connection;
   }
@@ -114,9 +125,13 @@ class Connection final : public SqlSession {
   }
 
   Status RunScript(std::string_view sql) override {
+    return RunScript(sql, "work on the state store");
+  }
+
+  Status RunScript(std::string_view sql, std::string_view doing) {
     const std::string text(sql);
     const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
-    return code == SQLITE_OK ? Status() : FromSqlite(db_, code, "run a script on the state store");
+    return code == SQLITE_OK ? Status() : FromSqlite(db_, code, doing);
   }
 
   // One try of a transaction; pf_now() reads `clock` as long as it runs.
@@ -131,9 +146,12 @@ class Connection final : public SqlSession {
   // The switch to WAL does not wait for others as other statements do: the busy handler is not
   // asked.
   Status UseWal(const Context& ctx) {
+    // Who may only read the file can look at it as long as nothing has to be switched.
+    const Result<SqlRows> mode = Run({"journal_mode", "PRAGMA journal_mode"}, {});
+    if (mode.ok() && mode->size() == 1 && mode->row(0).Text(0) == "wal") return {};
     Status outcome;
     for (int tries = 0; tries < kWalTriesMax; ++tries) {
-      outcome = RunScript("PRAGMA journal_mode=WAL");
+      outcome = RunScript("PRAGMA journal_mode=WAL", "make the state store ready for writing");
       if (outcome.ok() || outcome.code() != Code::kUnavailable) return outcome;
       ctx.clock.SleepMs(kWalPauseMs, ctx.stop);
     }
@@ -148,7 +166,8 @@ class Connection final : public SqlSession {
       done = RunScript("COMMIT");
       if (done.ok()) return {};
       // A failed COMMIT leaves the transaction open, except where the disk gave no answer.
-      if (sqlite3_get_autocommit(db_) != 0)
+      // A full disk is an answer: the transaction is rolled back.
+      if (sqlite3_get_autocommit(db_) != 0 && done.code() != Code::kExhausted)
         return {std::move(done).As(Code::kUnknownOutcome), false};
     }
     if (sqlite3_get_autocommit(db_) == 0) {
@@ -256,7 +275,11 @@ SqliteDb::~SqliteDb() = default;
 
 Result<std::unique_ptr<SqliteDb>> SqliteDb::Open(const Context& ctx, SqliteOptions options) {
   std::error_code error;
-  const bool is_there = std::filesystem::exists(options.path, error);
+  const auto found = std::filesystem::status(options.path, error).type();
+  if (found == std::filesystem::file_type::none)
+    return Status(Code::kInvalidArgument, fmt::format("look at state store {}: {}",
+                                                      options.path.string(), error.message()));
+  const bool is_there = found != std::filesystem::file_type::not_found;
   if (!is_there && options.if_absent == SqliteOptions::IfAbsent::kRefuse) {
     return Status(Code::kNotFound, fmt::format("state store is absent: {}", options.path.string()));
   }

@@ -40,9 +40,10 @@ Result<std::unique_ptr<SqlDb>> OpenDb(const Context& ctx, const StateUrl& url,
   if (!db.ok() && db.status().code() == Code::kNotFound)
     return AbsentSchema(fmt::format("sqlite {}", url.path));
   if (!db.ok()) {
+    if (db.status().code() != Code::kInvalidArgument) return std::move(db).status();
     return std::move(db).status().Explain(
         6008, fmt::format("sqlite {}", url.path),
-        "choose another file with --state-url, or see to its rights");
+        "choose another file with --state-url, or see to the rights of the file and its folder");
   }
   return std::unique_ptr<SqlDb>(std::move(db).value());
 }
@@ -66,12 +67,20 @@ Result<StateUrl> ParseStateUrl(std::string_view url) {
     std::string_view path = url.substr(kSqlite.size());
     if (path.starts_with("//"))
       path.remove_prefix(2);  // sqlite:///absolute, as other tools write it
+    if (path == ":memory:") {
+      return Status(Code::kInvalidArgument, "a state store in memory ends with its process")
+          .Explain(1005, "--state-url", "--state-url=sqlite:/path/to/state.db");
+    }
     if (!path.empty()) return StateUrl{.kind = StateUrl::Kind::kSqlite, .path = std::string(path)};
   }
-  // Only the scheme is shown: the rest may hold a password.
+  // Only the scheme is shown: the rest may hold a password, as all of libpq's host=… form may.
+  const size_t colon = url.find(':');
+  const bool has_scheme = colon != std::string_view::npos &&
+                          url.substr(0, colon).find_first_of("= @") == std::string_view::npos;
   return Status(Code::kInvalidArgument,
-                fmt::format("state store is neither sqlite:PATH nor postgres://…: {}",
-                            url.substr(0, url.find(':'))))
+                has_scheme ? fmt::format("state store is neither sqlite:PATH nor postgres://…: {}",
+                                         url.substr(0, colon))
+                           : std::string("state store is neither sqlite:PATH nor postgres://…"))
       .Explain(1005, "--state-url", "--state-url=sqlite:/path/to/state.db");
 }
 

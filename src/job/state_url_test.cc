@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "job/migrations.h"
+#include "job/sqlite_db.h"
 #include "testing/test_world.h"
 
 namespace partforge {
@@ -45,12 +46,47 @@ TEST(ParseStateUrl, KnowsBothDatabases) {
 }
 
 TEST(ParseStateUrl, RefusesTheRestWithoutShowingASecret) {
-  for (const char* url : {"", "sqlite:", "mysql://u:hunter2@h/d", "/a/b.db"}) {
+  for (const char* url :
+       {"", "sqlite:", "mysql://u:hunter2@h/d", "/a/b.db", "host=h password=hunter2",
+        "host=::1 password=hunter2", "password=hunter2 host=::1", "sqlite::memory:"}) {
     const Result<StateUrl> parsed = ParseStateUrl(url);
     ASSERT_FALSE(parsed.ok()) << url;
     EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument);
     EXPECT_EQ(parsed.status().message().find("hunter2"), std::string::npos);
   }
+}
+
+TEST_F(StateUrlTest, APostgresUrlThatDoesNotParseIsAMistakeAndIsNotShown) {
+  for (const char* url : {"postgres://%zz", "postgres://u:hunter2/more@h/d",
+                          "postgres://u:hunter2%zz@h/d", "postgres://h/d?nosuch=hunter2"}) {
+    StateStoreOptions options;
+    options.url = url;
+    const auto opened = OpenJobStore(ctx_, options);
+    ASSERT_FALSE(opened.ok()) << url;
+    EXPECT_EQ(opened.status().code(), Code::kInvalidArgument) << opened.status().ToString();
+    EXPECT_EQ(opened.status().explanation().pf_number, 1005) << opened.status().ToString();
+    EXPECT_EQ(opened.status().ToString().find("hunter2"), std::string::npos);
+  }
+}
+
+TEST_F(StateUrlTest, AFileWithoutItsTablesIsDamaged) {
+  ASSERT_TRUE(MigrateStateStore(ctx_, OptionsFor(SchemaUse::kMigrate)).ok());
+  {
+    auto db = SqliteDb::Open(ctx_, SqliteOptions{.path = folder_ / "state.db"});
+    ASSERT_TRUE(db.ok());
+    ASSERT_TRUE((*db)
+                    ->Write(ctx_,
+                            [](SqlSession& session) {
+                              return session.RunScript(
+                                  "PRAGMA foreign_keys=OFF; ALTER TABLE jobs RENAME TO other");
+                            })
+                    .ok());
+  }
+  const auto store = OpenJobStore(ctx_, OptionsFor(SchemaUse::kRead));
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  const Status status = (*store)->View(ctx_, "job-1").status();
+  EXPECT_EQ(status.code(), Code::kCorruption) << status.ToString();
+  EXPECT_EQ(status.explanation().pf_number, 6008);
 }
 
 // check: PF-6

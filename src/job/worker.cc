@@ -74,10 +74,11 @@ int64_t CountIn(const JobView& view, std::initializer_list<TaskState> states) {
 Result<std::unique_ptr<Worker>> Worker::Open(const Context& ctx, JobStore& store,
                                              const KindTable& kinds, WorkerOptions options) {
   if (options.name.empty()) return Status(Code::kInvalidArgument, "a worker needs a name");
-  if (options.parallel < 1 || options.lease_ms < 1 || options.poll_ms < 1 ||
+  if (options.parallel < 1 || options.ahead < 0 || options.lease_ms < 1 || options.poll_ms < 1 ||
       options.maintain_interval_ms < 1) {
     return Status(Code::kInvalidArgument,
-                  "parallel, lease, poll and maintain interval of a worker must be at least 1");
+                  "parallel, lease, poll and maintain interval of a worker must be at least 1, and "
+                  "the leases ahead no less than 0");
   }
   if (options.until == RunUntil::kJobsDone && options.only.empty()) {
     return Status(Code::kInvalidArgument, "a worker that ends with its jobs must name them");
@@ -100,7 +101,8 @@ Worker::Worker(JobStore& store, const KindTable& kinds, WorkerOptions options,
       runner_(store, keeper_, permits_, folder_.get(),
               AttemptRules{.progress_interval_ms = options_.progress_interval_ms,
                            .attempts_max = options_.attempts_max,
-                           .renewal = options_.renewal}),
+                           .renewal = options_.renewal,
+                           .are_slots_shared = options_.ahead > 0}),
       claimer_(store, kinds, keeper_, ClaimOptionsOf(options_)),
       publisher_(store, kinds, PublisherOptionsOf(options_)),
       maintainer_(store, kinds, MaintainOptionsOf(options_)),
@@ -126,6 +128,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
   claimer_.Learn(lease, ended);
   environment_.Note(ctx.clock.NowMs(), ended);
   if (end == AttemptEnd::kFailed) {
+    NoteFailure(ended);
     Ignore(ctx, PauseAfterEqualFailures(ctx, store_, lease.tasks.front().job),
            "the next failure looks again");
   }
@@ -191,8 +194,8 @@ Status Worker::RunSlots(const Context& ctx) {
   run_ctx.stop = run_stop.get_token();
 
   std::vector<std::jthread> slots;
-  slots.reserve(static_cast<size_t>(options_.parallel));
-  for (int slot = 0; slot < options_.parallel; ++slot) {
+  slots.reserve(static_cast<size_t>(leases_max()));
+  for (int slot = 0; slot < leases_max(); ++slot) {
     slots.emplace_back([this, run_ctx, last = last_word.get_token(), &board, slot] {
       RunSlot(run_ctx, last, board, slot);
     });
@@ -202,7 +205,7 @@ Status Worker::RunSlots(const Context& ctx) {
   Status fed = FeedSlots(run_ctx, board);
   run_stop.request_stop();
   board.Close();
-  if (!board.WaitForLeave(options_.parallel, options_.shutdown_grace_ms)) {
+  if (!board.WaitForLeave(leases_max(), options_.shutdown_grace_ms)) {
     ctx.log.Warn("work did not end within the grace", {{"grace_ms", options_.shutdown_grace_ms}});
   }
   last_word.request_stop();
@@ -230,13 +233,13 @@ Status Worker::FeedSlots(const Context& ctx, SlotBoard& board) {
       for (ClaimedWork& work : *claimed) board.Give(std::move(work));
       continue;
     }
-    if (options_.until == RunUntil::kJobsDone && board.IsQuiet(options_.parallel)) {
+    if (options_.until == RunUntil::kJobsDone && board.IsQuiet(leases_max())) {
       PF_TRY(publish_failure());
       const auto is_left = IsWorkLeft(ctx);
       if (is_left.ok() && !*is_left) return {};
       if (!is_left.ok() && !MayPass(is_left.status())) return is_left.status();
     }
-    if (board.IsQuiet(options_.parallel)) {
+    if (board.IsQuiet(leases_max())) {
       Status admission = CheckAdmission(ctx);
       if (!admission.ok() && admission.code() == Code::kExhausted) {
         if (options_.until == RunUntil::kJobsDone) return admission;
@@ -351,6 +354,13 @@ void Worker::Count(AttemptEnd end) {
       ++summary_.lost;
       break;
   }
+}
+
+void Worker::NoteFailure(const Settlement& ended) {
+  if (ended.edits.empty()) return;
+  const TaskEdit& edit = ended.edits.front();
+  const std::lock_guard lock(mutex_);
+  summary_.last_failure = RecordedStatus(edit.error, edit.failure_class);
 }
 
 RunSummary Worker::summary() const {

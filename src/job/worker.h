@@ -36,6 +36,9 @@ struct WorkerOptions {
   std::string name;                // owner of leases and fences; another process has another name
   std::filesystem::path work_dir;  // empty: executors get no folders
   int64_t parallel = 1;            // slots of Run
+  // Leases of Run beyond its slots: while the slots' engines work, so many other tasks are fetched
+  // or published. Executors must then enter kEngine for what belongs to a slot.
+  int64_t ahead = 0;
   int64_t lease_ms = 60'000;
   int64_t poll_ms = 10'000;  // between looks at a store that had nothing
   int64_t maintain_interval_ms = 10'000;
@@ -58,6 +61,7 @@ struct WorkerOptions {
 struct RunSummary {
   int64_t done = 0, failed = 0, released = 0, lost = 0;
   int64_t commits_carried = 0;
+  Status last_failure;  // of a part that failed for good; OK when none did
 };
 
 // Claims tasks, runs their executors, publishes, and does the maintenance anybody may do. A task
@@ -75,7 +79,7 @@ class Worker {
   // store does; a task's failure is no failure of Step.
   Result<Stepped> Step(const Context& ctx);
 
-  // Works until `until` or ctx.stop: one thread a slot, one that only renews leases, one that
+  // Works until `until` or ctx.stop: one thread a lease, one that only renews leases, one that
   // publishes and maintains. A store that does not answer is waited for; any other failure of the
   // store ends the run, and so does an environment that refuses everything for too long. After a
   // stop: claims nothing more, cancels, settles what is finished, hands
@@ -105,8 +109,10 @@ class Worker {
   Status RunSlots(const Context& ctx);
   Status FeedSlots(const Context& ctx, SlotBoard& board);
   void RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board, int slot);
+  int64_t leases_max() const { return options_.parallel + options_.ahead; }
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
   void Count(AttemptEnd end);
+  void NoteFailure(const Settlement& ended);
   Status publish_failure() const;
 
   JobStore& store_;

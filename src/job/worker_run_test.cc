@@ -1,14 +1,19 @@
 // Worker::Run: threads and the real clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "job/failure.h"
 #include "job/worker.h"
 #include "testing/copy_world.h"
+#include "testing/test_world.h"
 
 namespace partforge {
 namespace {
@@ -92,6 +97,44 @@ TEST_F(WorkerRun, TwoWorkersShareAJob) {
   const auto theirs = other.get();
   ASSERT_TRUE(ours.ok() && theirs.ok());
   EXPECT_EQ(ours->done + theirs->done, 30);
+  EXPECT_EQ(world_.TableLines(), world_.SourceLines());
+}
+
+// With a lease ahead the next task is fetched while the slot's engine is busy, and one task at a
+// time has the engine.
+TEST_F(WorkerRun, ALeaseAheadOverlapsWithTheEngineAndNeverSharesIt) {
+  testing::TempDir folder;
+  std::atomic<int> fetched = 0, in_engine = 0, in_engine_most = 0;
+  std::set<std::filesystem::path> slot_paths;
+  std::mutex mutex;
+  LambdaExecutor executor(
+      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
+        EXPECT_FALSE(scope.scratch().empty());
+        ++fetched;
+        PF_ASSIGN(const std::shared_ptr<void> permit, scope.Enter(ctx, Stage::kEngine));
+        in_engine_most = std::max(in_engine_most.load(), ++in_engine);
+        EXPECT_EQ(scope.slot(), 0);
+        {
+          const std::lock_guard lock(mutex);
+          slot_paths.insert(scope.slot_path());
+        }
+        // The first holds the engine until the second has done what needs none: for ever, if
+        // nothing overlapped.
+        while (fetched < 2 && !ctx.IsStopping()) ctx.clock.SleepMs(1, ctx.stop);
+        --in_engine;
+        return world_.executor.Execute(ctx, lease, scope);
+      });
+  world_.kind.executor = &executor;
+  MakeJob(4, {.lines_per_task = 1});
+  WorkerOptions options = Options();
+  options.parallel = 1;
+  options.ahead = 1;
+  options.work_dir = folder.path();
+  const auto summary = Open(options)->Run(world_.ctx());
+  ASSERT_TRUE(summary.ok()) << summary.status().ToString();
+  EXPECT_EQ(summary->done, 4);
+  EXPECT_EQ(in_engine_most, 1);
+  EXPECT_EQ(slot_paths.size(), 1u);
   EXPECT_EQ(world_.TableLines(), world_.SourceLines());
 }
 

@@ -30,12 +30,15 @@ struct CloseDirectory {
 enum class EntryType : uint8_t { kFile, kFolder, kOther };
 
 // What a directory entry is; kOther when it vanished meanwhile.
-EntryType TypeOf(int folder_fd, const dirent& entry) {
+Result<EntryType> TypeOf(int folder_fd, const dirent& entry) {
   if (entry.d_type == DT_REG) return EntryType::kFile;
   if (entry.d_type == DT_DIR) return EntryType::kFolder;
   if (entry.d_type != DT_UNKNOWN) return EntryType::kOther;
   struct stat info {};
-  if (fstatat(folder_fd, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return EntryType::kOther;
+  if (fstatat(folder_fd, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT) return EntryType::kOther;
+    return ErrnoStatus(errno, fmt::format("stat {}", entry.d_name));
+  }
   if (S_ISREG(info.st_mode)) return EntryType::kFile;
   return S_ISDIR(info.st_mode) ? EntryType::kFolder : EntryType::kOther;
 }
@@ -97,7 +100,7 @@ Result<std::shared_ptr<const FolderNames>> FolderNames::Read(const Context& ctx,
       break;
     }
     if (IsDotName(entry->d_name)) continue;
-    const EntryType type = TypeOf(folder_fd, *entry);
+    PF_ASSIGN(const EntryType type, TypeOf(folder_fd, *entry));
     if (type == EntryType::kOther) continue;
     const size_t offset = names->text_.size();
     names->text_ += entry->d_name;

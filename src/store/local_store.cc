@@ -342,6 +342,8 @@ Status LocalStore::Delete(const Context& ctx, std::span<const std::string> keys)
   };
   Result<UniqueFd> root = OpenRoot();
   if (!root.ok() && root.status().code() != Code::kNotFound) return std::move(root).status();
+  // Whoever gives up a file deletes what else he wrote: his dropped sink's bytes go with that.
+  temp_.RemoveAbandoned(ctx);
 
   std::set<std::string, std::less<>> touched;  // folders that lost an object
   for (const std::string& key : keys) {

@@ -71,9 +71,16 @@ Result<int64_t> LocalTemp::Sweep(const Context& ctx, int64_t age_ms_min) const {
   }
   const int64_t newest_ms = ctx.clock.NowMs() - age_ms_min;
   int64_t removed = 0;
-  while (const dirent* entry = readdir(directory.get())) {
+  while (true) {
+    errno = 0;
+    const dirent* const entry = readdir(directory.get());
+    if (entry == nullptr && errno != 0) return ErrnoStatus(errno, "list " + folder_.string());
+    if (entry == nullptr) break;
     struct stat info {};
-    if (fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;  // published or removed by its writer
+      return ErrnoStatus(errno, "look at " + (folder_ / entry->d_name).string());
+    }
     const int64_t modified_ms =
         int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000;
     if (!S_ISREG(info.st_mode) || modified_ms > newest_ms) continue;

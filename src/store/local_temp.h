@@ -38,7 +38,7 @@ class LocalTemp {
   // Removes files not written to for `age_ms_min`, and the folder when it is empty; returns how
   // many files.
   Result<int64_t> Sweep(const Context& ctx, int64_t age_ms_min) const;
-  // Removes what writers of this process dropped.
+  // Removes the files remembered so far now; a failure is logged, and left to the sweep.
   void RemoveAbandoned(const Context& ctx);
 
  private:

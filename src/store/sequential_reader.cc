@@ -52,7 +52,7 @@ Result<std::span<const std::byte>> SequentialReader::Next(const Context& ctx) {
   if (blocks_.empty()) return std::span<const std::byte>();
   {
     const std::stop_callback pass_on(ctx.stop, [this] { stop_.request_stop(); });
-    blocks_.front()->thread.join();
+    if (blocks_.front()->thread.joinable()) blocks_.front()->thread.join();
   }
   current_ = std::move(blocks_.front());
   blocks_.pop_front();
@@ -76,6 +76,12 @@ Status SequentialReader::Fill(const Context& ctx) {
     Block& block = *blocks_.back();
     block.grant = std::move(grant).value();
     block.bytes.resize(static_cast<size_t>(size_bytes));
+    const bool is_only = size_bytes == options_.size_bytes;
+    if (is_only) {  // nothing could be read ahead: a thread would cost more than a small object
+      next_offset_ += size_bytes;
+      block.status = source_.ReadAt(ctx, options_.offset, block.bytes);
+      return {};
+    }
     block.thread = std::jthread([this, &block, offset = next_offset_] {
       try {
         block.status = source_.ReadAt(ctx_, offset, block.bytes);

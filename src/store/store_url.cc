@@ -72,18 +72,24 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
 }
 
 // "file:///dir/a%20b" names the folder "/dir/a b".
-Result<std::unique_ptr<ObjectStore>> OpenFolder(const StoreSettings& settings) {
-  std::string_view rest = std::string_view(settings.endpoint).substr(kFileScheme.size());
+Result<std::string> ParseFolder(std::string_view endpoint) {
+  std::string_view rest = endpoint.substr(kFileScheme.size());
   if (rest.starts_with("localhost/")) rest.remove_prefix(9);
-  if (!rest.starts_with('/'))
-    return Wrong("a file endpoint must be file:///dir", settings.endpoint);
-  PF_ASSIGN(const std::string folder, UrlDecode(rest));
+  if (!rest.starts_with('/')) return Wrong("a file endpoint must be file:///dir", endpoint);
+  return UrlDecode(rest);
+}
+
+Status CheckFolderName(std::string_view bucket) {
+  PF_TRY(CheckObjectKey(bucket));
+  if (bucket.find('/') == std::string_view::npos) return {};
+  return Wrong("not the name of a folder", bucket);
+}
+
+Result<std::unique_ptr<ObjectStore>> OpenFolder(const StoreSettings& settings) {
+  PF_ASSIGN(const std::string folder, ParseFolder(settings.endpoint));
   std::filesystem::path root(folder);
   if (!settings.bucket.empty()) {
-    PF_TRY(CheckObjectKey(settings.bucket));
-    if (settings.bucket.find('/') != std::string::npos) {
-      return Wrong("not the name of a folder", settings.bucket);
-    }
+    PF_TRY(CheckFolderName(settings.bucket));
     root /= settings.bucket;
   }
   PF_ASSIGN(std::unique_ptr<LocalStore> store, LocalStore::Open(root));
@@ -101,8 +107,36 @@ bool IsLoopbackHost(std::string_view host) {
          name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
+Status CheckEndpoint(std::string_view endpoint) {
+  const auto parse = [&]() -> Status {
+    if (endpoint.empty()) return {};  // AWS
+    if (endpoint.starts_with(kFileScheme)) {
+      PF_TRY(ParseFolder(endpoint));
+    } else {
+      PF_TRY(ParseEndpoint(endpoint));
+    }
+    return {};
+  };
+  Status parsed = parse();
+  if (parsed.ok()) return {};
+  return std::move(parsed)
+      .As(Code::kInvalidArgument)
+      .Explain(1005, "--s3-endpoint",
+               "--s3-endpoint=https://host:port, or file:///dir for a local folder");
+}
+
+Status CheckBucketOf(std::string_view endpoint, std::string_view bucket) {
+  Status checked = bucket.empty() || !endpoint.starts_with(kFileScheme) ? CheckBucket(bucket)
+                                                                        : CheckFolderName(bucket);
+  if (checked.ok()) return {};
+  return std::move(checked)
+      .As(Code::kInvalidArgument)
+      .Explain(1005, "--bucket", "--bucket=NAME, without slashes; folders go into --prefix");
+}
+
 Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
                                                      const StoreSettings& settings) {
+  PF_TRY(CheckEndpoint(settings.endpoint));
   if (settings.endpoint.starts_with(kFileScheme)) return OpenFolder(settings);
   PF_TRY(CheckBucket(settings.bucket));
   if (settings.concurrency < 1 || settings.concurrency > kConcurrencyMax) {

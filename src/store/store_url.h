@@ -34,6 +34,12 @@ struct StoreSettings {
 Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
                                                      const StoreSettings& settings);
 
+// kInvalidArgument (PF1005) on an endpoint that no store could be reached by: another scheme, a
+// path that does not begin at the root, a host with a path. Looks at the text alone.
+Status CheckEndpoint(std::string_view endpoint);
+// kInvalidArgument (PF1005) on what cannot be a bucket there. Looks at the text alone.
+Status CheckBucketOf(std::string_view endpoint, std::string_view bucket);
+
 // True for names and literal addresses of this very machine: "localhost", "127.0.0.1:9000",
 // "[::1]:80". Resolves nothing.
 bool IsLoopbackHost(std::string_view host_and_port);

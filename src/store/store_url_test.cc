@@ -74,5 +74,32 @@ TEST_F(StoreUrlTest, RefusesSettingsThatMakeNoSense) {
   EXPECT_TRUE(refuses([](StoreSettings& s) { s.access_key = "only"; }));
 }
 
+TEST(CheckEndpoint, TellsFromTheTextAloneWhatNoStoreIsReachedBy) {
+  for (const char* good : {"", "https://s3.example", "http://10.0.0.1:9000", "file:///absent",
+                           "file://localhost/dir"}) {
+    EXPECT_TRUE(CheckEndpoint(good).ok()) << good;
+  }
+  for (const char* bad :
+       {"ftp://x", "minio:9000", "file://relative/x", "https://host/path", "s3"}) {
+    const Status status = CheckEndpoint(bad);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ(status.explanation().pf_number, 1005) << bad;
+    EXPECT_EQ(status.explanation().where, "--s3-endpoint") << bad;
+  }
+}
+
+TEST(CheckBucketOf, KnowsFoldersAndBuckets) {
+  EXPECT_TRUE(CheckBucketOf("https://s3.example", "my-bucket").ok());
+  EXPECT_TRUE(CheckBucketOf("file:///dir", "a b").ok());
+  for (const char* endpoint : {"https://s3.example", "file:///dir", ""}) {
+    for (const char* bad : {"", ".", "..", "a/b", "forge/"}) {
+      const Status status = CheckBucketOf(endpoint, bad);
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << endpoint << " " << bad;
+      EXPECT_EQ(status.explanation().pf_number, 1005) << endpoint << " " << bad;
+      EXPECT_EQ(status.explanation().where, "--bucket") << endpoint << " " << bad;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace partforge

@@ -19,7 +19,7 @@ namespace partforge::testing {
 namespace {
 
 constexpr size_t kBodyBytesMax = size_t{1} << 30;
-constexpr int64_t kSkewMsMax = 15 * 60 * 1000;
+constexpr int64_t kSkewMsMax = int64_t{15} * 60 * 1000;
 constexpr int kHiddenRequests = 3;
 
 int64_t Number(std::string_view text, int64_t fallback) {

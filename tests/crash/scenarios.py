@@ -164,7 +164,8 @@ class Large(Recovered):
 
     def judge(self):
         super().judge()
-        check(b"<UploadId>" not in self.rig.place.request("GET", "", query="?uploads"), "gc --delete left open uploads")
+        uploads = self.rig.place.request("GET", "", query="?uploads").decode()   # of all scenarios: others are at work
+        check("/jobs/%s/" % self.job not in uploads, "gc --delete left open uploads: %s" % uploads)
 
 
 class Refused(Scenario):
@@ -253,7 +254,8 @@ class Paused(Scenario):
         return steps
 
     def exits(self, step, is_after_kill):
-        return {0, 1, 4} if step == "worker" else super().exits(step, is_after_kill)
+        # A worker that finds the job paused already does nothing, and says so with 3 (PF2143).
+        return {0, 1, 4} | ({3} if is_after_kill else set()) if step == "worker" else super().exits(step, is_after_kill)
 
     def judge(self):
         summary = self.rig.status(self.job)["summary"]

@@ -8,7 +8,8 @@ import sys
 ROOT = pathlib.Path(os.environ["PARTFORGE_SOURCE_DIR"])
 EXCUSES = "## Codes that no test reaches"
 # How tests assert a code: EXPECT_EQ(….pf_number, 2133), a matcher on its text, rig.refused(2133, …) of a real run.
-ASSERTED_CC = r"(?:[pP]f_?[nN]umber(?:\([^()]*\))?,\s*|\{Code::k\w+,\s*|\"[^\"\n]*\bPF)(\d{4})\b"
+ASSERTED_CC = (r"(?:[pP]f_?[nN]umber(?:\([^()]*\))?,\s*|\bNumber\((?:[^()]|\([^()]*\))*\),\s*|\bCode::k\w+,\s*"
+               r"|\"[^\"\n]*\bPF)(\d{4})\b")
 ASSERTED_PY = r"(?:\brefused?\(|\bPF)(\d{4})\b"
 
 
@@ -32,6 +33,7 @@ def main():
         text = without_comments(path, path.read_text(encoding="utf-8", errors="replace"))
         if not is_test(path):
             raised.update(int(n) for n in re.findall(r"(?<![\w.'])(\d{4})(?![\w'])", text))
+            raised.update(int(n) for n in re.findall(r'"PF(\d{4}) \S', text))   # a note that begins with its code
         else:
             asserted.update(int(n) for n in re.findall(ASSERTED_PY if path.suffix == ".py" else ASSERTED_CC, text, re.S))
     limits = (ROOT / "docs/limits.md").read_text(encoding="utf-8")

@@ -305,13 +305,60 @@ def test_missing_objects(folder, server, place):
     check(job.compare() == 1600, "not all rows")
 
 
+def test_damaged_manifests(folder, server, place):
+    rig = Rig(folder, server, place, "manifests")
+    job = plain(rig, "manifests", rows=100)
+    job.freeze()
+    job.upload()
+    key = [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith("manifest.json")][0]
+    good = place.read(key)
+    other = json.loads(good)
+    other["part"]["name"] = "all_7_7_0"
+    for damage in (b"", b"{", b"[]", good[:-40], b'{"version": 99}', good.replace(b'"version": 1', b'"version": 2'), json.dumps(other).encode(),
+                   flipped(good, len(good) // 2), b"[" * 100000):
+        check(damage != good, "no damage")
+        place.write(key, damage)
+        job.work()
+        bad = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
+        check(len(bad) == 1 and bad[0]["failure_class"] == "data" and bad[0]["error"].startswith("PF2133: "),
+              "a damaged manifest was used: %s\n%s" % (damage[:100], bad))
+        rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    place.write(key, good)
+    job.work()
+    job.publish()
+    check(job.compare() == 160, "not all rows")
+
+
+def test_damaged_receipts(folder, server, place):
+    rig = Rig(folder, server, place, "receipts")
+    job = plain(rig, "receipts", rows=100)
+    job.freeze()
+    job.upload()
+    job.work()
+    part = job.status()["parts"][0]["part_id"]
+    key = "partforge/jobs/%s/imported/%s.json" % (job.id, part)
+    # Something lies where the receipt of an import would be: whether the rows are there is for a person to say.
+    for damage in (b"", b"{", b"[]", b'{"version": 1}', b'{"commit_id": 7, "table_uuid": []}', b"[" * 100000):
+        place.write(key, damage)
+        err = rig.refused(2133, 3, *job.import_words(), "--part-id=" + part)
+        check(key in err and server.number("SELECT count() FROM " + job.destination) == 0, "a damaged receipt: %s" % err)
+    uuid = server.sql("SELECT uuid FROM system.tables WHERE database = '%s' AND name = 'dst'" % job.database).strip()
+    place.write(key, json.dumps({"version": 1, "commit_id": "cmt-of-another-store", "table_uuid": uuid, "table": job.database + ".dst"}).encode())
+    rig.refused(2134, 3, *job.import_words(), "--part-id=" + part)
+    place.remove(key)
+    job.publish()
+    check(job.compare() == 160, "not all rows")
+    receipt = json.loads(place.read(key))
+    check(receipt["version"] == 1 and receipt["table_uuid"] == uuid and receipt["rows"] == 80 and receipt["parts"][0]["token"], "receipt: %s" % receipt)
+
+
 def test_sql_that_fails_on_the_data(folder, server, place):
     rig = Rig(folder, server, place, "failing")
     job = plain(rig, "failing", rows=100, parts=4, where="WHERE throwIf(id % 100 = 50, 'the fiftieth') = 0")
     job.freeze()
     job.upload()
     _, _, err = rig.run("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, expect=1)
-    check("error[PF2144]" in err, err)
+    check("error[PF2145]" in err and "the fiftieth" in err, err)
     job.work(expect=None)
     failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
     check(len(failed) == 4 and all("PF2145" in p["error"] and "the fiftieth" in p["error"] and p["failure_class"] == "data" for p in failed),
@@ -344,4 +391,4 @@ def test_a_part_that_kills_its_worker(folder, server, place):
 ALL = [test_small_job, test_types, test_odd_names, test_filter_that_matches_nothing, test_one_part_is_filtered_away, test_empty_table,
        test_three_hundred_partitions, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
        test_an_import_holds_the_lock, test_import_into_another_shape, test_flipped_byte_in_a_finished_tar, test_flipped_byte_in_a_source_file,
-       test_missing_objects, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]
+       test_missing_objects, test_damaged_manifests, test_damaged_receipts, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]

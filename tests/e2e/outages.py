@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import random
+import re
 import signal
 import socket
 import socketserver
@@ -206,6 +207,56 @@ def test_a_paused_job_is_told(folder, server, place):
     check(job.compare() == 80, "not all rows")
 
 
+# Projections and masks of deleted rows are handled; the plan says so.
+def test_notes_of_a_plan(folder, server, place):
+    rig = Rig(folder, server, place, "notes")
+    job = plain(rig, "notes", rows=50, parts=1)
+    server.sql("SYSTEM START MERGES " + job.source)
+    server.sql("DELETE FROM %s WHERE id = 7" % job.source, lightweight_deletes_sync=2)
+    server.sql("SYSTEM STOP MERGES " + job.source)
+    server.sql("ALTER TABLE %s ADD PROJECTION p (SELECT kind ORDER BY kind)" % job.source)
+    server.sql("INSERT INTO %s SELECT 1000, 1, 'x'" % job.source)
+    job.freeze()
+    notes = rig.json(*job.upload_words(), "--dry-run")["notes"]
+    check([n.split()[0] for n in notes] == ["PF2109", "PF2110"], "notes: %s" % notes)
+    job.upload()
+    job.work()
+    job.publish()
+    check(job.compare() == 39, "not all rows")
+
+
+# What the books say must add up before anything is published.
+def test_rows_that_do_not_add_up(folder, server, place):
+    rig = Rig(folder, server, place, "sums")
+    job = plain(rig, "sums", rows=50, parts=2)
+    job.freeze()
+    job.upload()
+    job.work()
+    import sqlite3
+    state = os.path.join(place.folder, "sums.db")
+
+    def write(count):
+        with sqlite3.connect(state) as db:
+            number = 0
+            for table, column in (("attempts", "result"), ("attempts", "payload")):
+                if column not in [r[1] for r in db.execute("PRAGMA table_info(%s)" % table)]:
+                    continue
+                for row, text in list(db.execute("SELECT rowid, %s FROM %s" % (column, table))):
+                    changed = re.sub(r'("rows_written": ?)\d+', lambda m: m.group(1) + str(count), text or "")
+                    number += changed != (text or "")
+                    db.execute("UPDATE %s SET %s = ? WHERE rowid = ?" % (table, column), (changed, row))
+            check(number == 2, "%d results" % number)
+
+    write(41)
+    err = rig.refused(2137, 8, *job.import_words())
+    check("100 in = 80 out" in err and server.number("SELECT count() FROM " + job.destination) == 0, err)
+    check(not rig.json("job-status", "--job-id=" + job.id, *rig.state)["summary"]["rows_conserved"], "job-status does not say so")
+    write(40)
+    _, out, _ = job.publish()
+    check("100 in = 80 out + 20 filtered" in out, "no line of the rows: %s" % out)
+    check(job.compare() == 80, "not all rows")
+
+
 # A worker that is asked while its engine says nothing: stopped, as if it hung.
 # check: PF-50
 def test_metrics_answer_while_the_engine_does_not(folder, server, place):
@@ -392,24 +443,25 @@ def test_hostile_archives(folder, server, place):
                 info = tarfile.TarInfo(name)
                 info.type, info.size, info.linkname = kind, len(content), "/etc/passwd"
                 tar.addfile(info, io.BytesIO(content))
-        return buffer.getvalue()
+        return buffer.getvalue()[:len(good)].ljust(len(good), b"\0")   # as long as the description says: else that is all that is seen
     part = json.loads(meta)["parts"][0]["name"]
     hostile = {
-        "leaves its folder": archive(("%s/../../../../tmp/pf-evil" % part, tarfile.REGTYPE, b"x")),
-        "absolute": archive(("/tmp/pf-evil", tarfile.REGTYPE, b"x")),
-        "symbolic link": archive(("%s/data.bin" % part, tarfile.SYMTYPE, b"")),
-        "hard link": archive(("%s/data.bin" % part, tarfile.LNKTYPE, b"")),
-        "device": archive(("%s/data.bin" % part, tarfile.CHRTYPE, b"")),
-        "cut off": good[:len(good) // 2],
-        "nothing": b"",
-        "no tar": b"x" * 4096,
+        "leaves its folder": (lambda: archive(("%s/../../../../tmp/pf-evil" % part, tarfile.REGTYPE, b"x")), {8005}),
+        "absolute": (lambda: archive(("/tmp/pf-evil", tarfile.REGTYPE, b"x")), {8005}),
+        "symbolic link": (lambda: archive(("%s/data.bin" % part, tarfile.SYMTYPE, b"")), {8002}),
+        "hard link": (lambda: archive(("%s/data.bin" % part, tarfile.LNKTYPE, b"")), {8002}),
+        "device": (lambda: archive(("%s/data.bin" % part, tarfile.CHRTYPE, b"")), {8002}),
+        "no tar": (lambda: b"x" * len(good), {8002}),
+        "cut off": (lambda: good[:len(good) // 2], {2133}),
+        "nothing": (lambda: b"", {2133}),
     }
-    for name, data in hostile.items():
-        place.write(key, data)
-        _, _, err = rig.run(*job.import_words(), expect={4, 8})
+    for name, (make, codes) in hostile.items():
+        place.write(key, make())
+        rig.run(*job.import_words(), expect=8)
         check(server.number("SELECT count() FROM " + job.destination) == 0, "%s: rows came" % name)
         failed = job.status()["parts"][0]
-        check(failed["status"] == "FAILED" and failed["error"], "%s: %s" % (name, failed))
+        found = re.match(r"PF(\d+): ", failed["error"])
+        check(failed["status"] == "FAILED" and failed["failure_class"] == "data" and found and int(found.group(1)) in codes, "%s: %s" % (name, failed))
         check(not os.path.exists("/tmp/pf-evil"), "%s wrote outside" % name)
         job.clean_target()
         # The part's own artifact is good again: a retry after the repair must work without a new rewrite.
@@ -433,7 +485,8 @@ def test_hostile_archives(folder, server, place):
 
 
 LOCAL = [test_sigterm_in_insert, test_import_by_another_user, test_an_attach_that_was_cut_off, test_engine_is_killed_in_insert, test_a_worker_sleeps_past_its_lease, test_covered_part_in_the_freeze,
-         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_metrics_answer_while_the_engine_does_not,
+         test_freeze_name_of_two_tables, test_freezes_that_are_refused, test_replicated_source_schema, test_a_paused_job_is_told, test_notes_of_a_plan, test_rows_that_do_not_add_up,
+         test_metrics_answer_while_the_engine_does_not,
          test_sigterm_while_the_engine_hangs, test_full_work_disk, test_hostile_archives]
 
 

@@ -138,7 +138,9 @@ class LocalPlace:
             return f.read()
 
     def write(self, key, data):
-        with open(os.path.join(self.objects, "forge", key), "wb") as f:
+        path = os.path.join(self.objects, "forge", key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
             f.write(data)
 
     def remove(self, key):

@@ -21,6 +21,7 @@
 #include "data/puffin.h"
 #include "fuzz/allocation_peak.h"
 #include "fuzz/fuzz_data.h"
+#include "fuzz/fuzz_length.h"
 #include "fuzz/mutation.h"
 #include "testing/test_world.h"
 
@@ -63,11 +64,12 @@ void RunOne(Target target, const std::string& input) {
 }
 
 void Fuzz(Target target, const std::vector<std::string>& seeds) {
-  const uint64_t seed = testing::TestSeed();
+  const uint64_t seed = FuzzSeed();
   SCOPED_TRACE(fmt::format("PARTFORGE_TEST_SEED={}", seed));
   testing::SeededRandom random(seed);
   for (const std::string& input : seeds) RunOne(target, input);
-  for (int i = 0; i < kInputs && !::testing::Test::HasFailure(); ++i) {
+  const FuzzLength length(kInputs);
+  for (int64_t i = 0; length.Wants(i) && !::testing::Test::HasFailure(); ++i) {
     RunOne(target, Mutate(seeds[RandomBelow(random, seeds.size())], seeds, random));
   }
 }

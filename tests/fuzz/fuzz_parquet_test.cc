@@ -2,16 +2,22 @@
 
 #include <arrow/api.h>
 #include <arrow/io/api.h>
+#include <arrow/ipc/options.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/util/compression.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <parquet/arrow/writer.h>
 #include <sys/resource.h>
 
 #include "base/hash.h"
+#include "data/lookup_file.h"
 #include "data/memory_bytes.h"
 #include "data/page_index.h"
 #include "data/parquet_footer.h"
 #include "fuzz/allocation_peak.h"
+#include "fuzz/fuzz_length.h"
+#include "fuzz/fuzz_local.h"
 #include "fuzz/fuzz_parquet.h"
 #include "fuzz/mutation.h"
 #include "testing/test_world.h"
@@ -30,10 +36,11 @@ using Target = int (*)(std::span<const std::byte>);
 // `allocation_free` is what the target takes whatever its input is.
 void Fuzz(Target target, const std::vector<std::string>& seeds, int inputs,
           size_t allocation_free = kAllocationFree) {
-  const uint64_t seed = testing::TestSeed();
+  const uint64_t seed = FuzzSeed();
   SCOPED_TRACE(fmt::format("PARTFORGE_TEST_SEED={}", seed));
   testing::SeededRandom random(seed);
-  for (int i = 0; i < inputs && !::testing::Test::HasFailure(); ++i) {
+  const FuzzLength length(inputs);
+  for (int64_t i = 0; length.Wants(i) && !::testing::Test::HasFailure(); ++i) {
     const auto at = static_cast<size_t>(i);
     const std::string input = at < seeds.size()
                                   ? seeds[at]
@@ -121,6 +128,55 @@ TEST(FuzzParquet, PageIndex) {
         file.substr(static_cast<size_t>(place.offset), static_cast<size_t>(place.length)));
   }
   Fuzz(&FuzzPageIndex, seeds, kInputs);
+}
+
+// A row each for the keys 0, 1, 2 …
+std::shared_ptr<arrow::RecordBatch> LocalRows(int32_t count) {
+  arrow::Int32Builder keys;
+  arrow::StringBuilder texts;
+  auto items = std::make_shared<arrow::Int16Builder>();
+  arrow::ListBuilder lists(arrow::default_memory_pool(), items);
+  for (int32_t i = 0; i < count; ++i) {
+    EXPECT_TRUE(keys.Append(i).ok() && lists.Append().ok());
+    EXPECT_TRUE(items->Append(static_cast<int16_t>(i)).ok());
+    EXPECT_TRUE((i % 5 == 0 ? texts.AppendNull() : texts.Append(std::string(600, 'x'))).ok());
+  }
+  return arrow::RecordBatch::Make(
+      LocalRowSchema(), count,
+      {keys.Finish().ValueOrDie(), texts.Finish().ValueOrDie(), lists.Finish().ValueOrDie()});
+}
+
+// check: DATA-23
+TEST(FuzzLocal, LookupFile) {
+  partforge::testing::TestWorld world;
+  ArrowMemory memory(world.context().memory);
+  const auto keys = MakeKeyEncoder(LocalRowSchema(), {{.name = "k"}});
+  std::vector<std::string> seeds;
+  for (const BlockCodec codec : {BlockCodec::kNone, BlockCodec::kLz4}) {
+    for (const int32_t rows : {0, 20, 240}) {
+      MemoryBatches source(LocalRowSchema(), {LocalRows(rows)});
+      std::string bytes;
+      MemorySink sink(bytes);
+      EXPECT_TRUE(WriteLookupFile(world.context(), source, **keys,
+                                  {.data_file = "f", .codec = codec}, {}, sink, memory)
+                      .ok());
+      if (bytes.size() < 60'000) seeds.push_back(std::move(bytes));
+    }
+  }
+  ASSERT_GT(seeds.size(), 3U);
+  Fuzz(&FuzzLookupFile, seeds, kInputs, size_t{64} << 20);
+}
+
+// check: DATA-23
+TEST(FuzzLocal, Spill) {
+  std::vector<std::string> seeds;
+  for (const auto compression : {arrow::Compression::UNCOMPRESSED, arrow::Compression::LZ4_FRAME}) {
+    auto options = arrow::ipc::IpcWriteOptions::Defaults();
+    options.codec = arrow::util::Codec::Create(compression).ValueOr(nullptr);
+    seeds.push_back(
+        arrow::ipc::SerializeRecordBatch(*LocalRows(30), options).ValueOrDie()->ToString());
+  }
+  Fuzz(&FuzzSpill, seeds, kInputs, size_t{64} << 20);
 }
 
 TEST(FuzzParquet, Copy) {

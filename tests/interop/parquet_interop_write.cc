@@ -42,7 +42,10 @@ std::shared_ptr<arrow::Schema> Schema() {
                         arrow::field("x", arrow::decimal128(12, 2)),
                         arrow::field("l", arrow::list(arrow::field("element", arrow::int32()))),
                         arrow::field("r", arrow::struct_({arrow::field("p", arrow::int32()),
-                                                          arrow::field("q", arrow::utf8())}))});
+                                                          arrow::field("q", arrow::utf8())})),
+                        arrow::field("m", arrow::map(arrow::utf8(), arrow::int64())),
+                        arrow::field("h", arrow::fixed_size_binary(6)),
+                        arrow::field("v", arrow::list(arrow::list(arrow::int32())))});
 }
 
 std::shared_ptr<arrow::Table> Rows(Random& random, int64_t rows) {
@@ -81,25 +84,55 @@ std::shared_ptr<arrow::Table> Rows(Random& random, int64_t rows) {
     Must(r->Append(!is_null()));
     Must(is_null() ? p->AppendNull() : p->Append(static_cast<int32_t>(row)));
     Must(q->Append(fmt::format("q{}", random.Next() % 5)));
+    auto* m = builder->GetFieldAs<arrow::MapBuilder>(10);
+    Must(m->Append());
+    for (uint64_t k = random.Next() % 3; k > 0; --k) {
+      Must(static_cast<arrow::StringBuilder*>(m->key_builder())->Append(fmt::format("k{}", k)));
+      auto* value = static_cast<arrow::Int64Builder*>(m->item_builder());
+      Must(is_null() ? value->AppendNull() : value->Append(static_cast<int64_t>(random.Next())));
+    }
+    auto* h = builder->GetFieldAs<arrow::FixedSizeBinaryBuilder>(11);
+    Must(is_null() ? h->AppendNull() : h->Append(fmt::format("{:06}", random.Next() % 1'000'000)));
+    auto* v = builder->GetFieldAs<arrow::ListBuilder>(12);
+    Must(v->Append());
+    auto* inner = static_cast<arrow::ListBuilder*>(v->value_builder());
+    for (uint64_t k = random.Next() % 3; k > 0; --k) {
+      Must(inner->Append());
+      for (uint64_t j = random.Next() % 3; j > 0; --j) {
+        Must(static_cast<arrow::Int32Builder*>(inner->value_builder())
+                 ->Append(static_cast<int32_t>(random.Next() % 9)));
+      }
+    }
   }
   return arrow::Table::FromRecordBatches({builder->Flush().ValueOrDie()}).ValueOrDie();
 }
 
-std::string Encode(const arrow::Table& table, Random& random, int64_t group_rows) {
+// `kind` chooses what differs between writers but for the codec, which is one of six.
+std::string Encode(const arrow::Table& table, uint64_t kind, int codec, int64_t group_rows) {
   parquet::WriterProperties::Builder builder;
-  const uint64_t kind = random.Next();
   builder.max_rows_per_page(97)->write_batch_size(31)->enable_store_decimal_as_integer();
+  // Every third file gives its dictionaries up, and then uses one of the other encodings.
   if (kind % 3 == 0) builder.disable_dictionary();
   if (kind % 3 == 1) builder.dictionary_pagesize_limit(2000);
+  using parquet::Encoding;
+  if (kind % 2 == 0) {
+    builder.encoding("i", Encoding::DELTA_BINARY_PACKED)
+        ->encoding("d", Encoding::BYTE_STREAM_SPLIT);
+    builder.encoding("s", Encoding::DELTA_BYTE_ARRAY)
+        ->encoding("u", Encoding::DELTA_LENGTH_BYTE_ARRAY);
+  }
   if (kind % 5 < 2) builder.data_page_version(parquet::ParquetDataPageVersion::V2);
   if (kind % 7 < 3) builder.disable_write_page_index();
   const parquet::Compression::type codecs[] = {
-      parquet::Compression::ZSTD, parquet::Compression::SNAPPY, parquet::Compression::GZIP,
-      parquet::Compression::UNCOMPRESSED};
-  builder.compression(codecs[kind / 105 % 4]);
+      parquet::Compression::ZSTD, parquet::Compression::SNAPPY,
+      parquet::Compression::GZIP, parquet::Compression::UNCOMPRESSED,
+      parquet::Compression::LZ4,  parquet::Compression::BROTLI};
+  builder.compression(codecs[static_cast<size_t>(codec)]);
+  parquet::ArrowWriterProperties::Builder arrow_builder;
+  if (kind % 11 < 5) arrow_builder.enable_deprecated_int96_timestamps();
   const auto out = arrow::io::BufferOutputStream::Create().ValueOrDie();
   Must(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), out, group_rows,
-                                  builder.build()));
+                                  builder.build(), arrow_builder.build()));
   return out->Finish().ValueOrDie()->ToString();
 }
 
@@ -115,9 +148,19 @@ void Main(const std::string& directory, uint64_t seed) {
   std::vector<std::shared_ptr<ParquetInput>> inputs;
   std::vector<std::unique_ptr<RowFilter>> filters;
   std::string kept;
+  // INT96 is a type of its own: files to be joined agree about it. Page versions may differ.
+  const uint64_t common = random.Next();
+  std::vector<uint64_t> kinds;
+  for (int f = 0; f < 3; ++f) {
+    uint64_t kind = random.Next();
+    while (kind % 11 != common % 11) ++kind;
+    kinds.push_back(kind);
+  }
   for (int f = 0; f < 3; ++f) {
     const std::string key = fmt::format("in{}", f);
-    Must(WriteObject(ctx, store, key, Encode(*Rows(random, 700), random, 300)));
+    Must(WriteObject(ctx, store, key,
+                     Encode(*Rows(random, 700), kinds[static_cast<size_t>(f)],
+                            (static_cast<int>(seed) + (seed % 2 == 0 ? f : 0)) % 6, 300)));
     save(key);
     inputs.push_back(Must(OpenParquetInput(ctx, Must(store.Open(ctx, key)), key)));
     Positions deleted;

@@ -64,6 +64,18 @@ Result<std::optional<int64_t>> FakeTarget::FindDetached(const std::string& name)
   return it == detached_.end() ? std::optional<int64_t>() : std::optional(it->second);
 }
 
+Result<std::optional<std::string>> FakeTarget::FindByInode(int64_t inode) {
+  PF_TRY(Enter("disk.list", std::to_string(inode)));
+  std::vector<std::string> names;
+  for (const auto& [name, any] : detached_) names.push_back(name);
+  PF_TRY(Enter("disk.look_at_each", std::to_string(inode)));
+  for (const std::string& name : names) {
+    const auto it = detached_.find(name);
+    if (it != detached_.end() && it->second == inode) return std::optional(name);
+  }
+  return std::optional<std::string>();
+}
+
 Result<bool> FakeTarget::IsInTable(int64_t inode) {
   PF_TRY(Enter("disk.find_in_table", std::to_string(inode)));
   const auto has = [&](const std::vector<int64_t>& list) {

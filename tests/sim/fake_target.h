@@ -37,6 +37,9 @@ class FakeTarget {
   Status Copy(const std::string& from, const std::string& to);  // as Rename, but both stay
   Status Remove(const std::string& name);                       // absent counts as removed
   Result<std::optional<int64_t>> FindDetached(const std::string& name);
+  // The name below detached/ that has this inode now. The list is read first and each entry looked
+  // at later, as on a real disk: what moves in between is missed.
+  Result<std::optional<std::string>> FindByInode(int64_t inode);
   Result<bool> IsInTable(int64_t inode);  // a directory of the table with this inode
 
   // ALTER TABLE … ATTACH PART. kNotFound: 233, no such directory. kRefused: 246, renamed back.

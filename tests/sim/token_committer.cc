@@ -45,6 +45,11 @@ Result<std::vector<Piece>> LivePieces(const Context& ctx, CommitScope& scope) {
 std::string AttachingName(const std::string& token) {
   return "attaching_" + token;
 }
+// The token that a statement about the directory would name.
+std::string TokenIn(const std::string& name) {
+  const std::string prefix = AttachingName("");
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
 
 }  // namespace
 
@@ -52,18 +57,12 @@ Result<TokenCommitter::Plan> TokenCommitter::ParsePlan(const Json& staged) {
   PF_ASSIGN(const JsonDoc doc, ParseJson(staged));
   Plan plan;
   plan.is_retract = doc.at("retract").get<bool>();
-  for (const auto& [number, token] : doc.at("old_tokens").items()) {
-    plan.old_tokens[std::stoll(number)] = token.get<std::string>();
-  }
   return plan;
 }
 
 Json TokenCommitter::DumpPlan(const Plan& plan) {
   JsonDoc doc = JsonDoc::object();
   doc["retract"] = plan.is_retract;
-  doc["old_tokens"] = JsonDoc::object();
-  for (const auto& [number, token] : plan.old_tokens)
-    doc["old_tokens"][std::to_string(number)] = token;
   return DumpJson(doc);
 }
 
@@ -137,13 +136,15 @@ Result<Staged> TokenCommitter::Stage(const Context& ctx, const Commit& fenced, C
       return is_shared && status.code() == Code::kAlreadyExists;
     };
     if (!intended.ok() && !may_stand(intended.status())) return intended.status();
-    auto inode = target_.MakeDirectory(StagedName(piece.token), part);
-    if (!inode.ok() && may_stand(inode.status())) {
+    const Result<int64_t> inode = target_.MakeDirectory(StagedName(piece.token), part);
+    if (inode.ok()) {
+      piece.ino = static_cast<uint64_t>(*inode);
+    } else if (may_stand(inode.status())) {
       PF_ASSIGN(const auto found, target_.FindDetached(StagedName(piece.token)));
-      inode = found.value_or(0);
+      piece.ino = static_cast<uint64_t>(found.value_or(0));
+    } else {
+      return inode.status();
     }
-    PF_ASSIGN(const int64_t made, std::move(inode));
-    piece.ino = static_cast<uint64_t>(made);
     PF_FAULT(ctx, "sim.staged_directory");
   }
   staged.staged = DumpPlan({});
@@ -164,32 +165,35 @@ Status TokenCommitter::Take(const Context& ctx, const Commit& fenced, CommitScop
   return {};
 }
 
-Result<TokenCommitter::Place> TokenCommitter::Look(const Plan& plan, const Piece& piece) {
-  const auto is_there = [&](const std::string& name) -> Result<bool> {
-    PF_ASSIGN(const auto inode, target_.FindDetached(name));
-    return inode.has_value();
-  };
-  PF_ASSIGN(const bool is_placed, is_there(piece.token));
-  if (is_placed && variant_ == Variant::kCopies) return Place::kPlaced;
-  PF_ASSIGN(const bool is_staged, is_there(StagedName(piece.token)));
-  if (is_staged) return Place::kStaged;
-  if (is_placed) return Place::kPlaced;
-  PF_ASSIGN(const bool is_attaching, is_there(AttachingName(piece.token)));
-  if (is_attaching) return Place::kAttaching;
-  PF_ASSIGN(const bool is_trash, is_there(TrashName(piece.token)));
-  if (is_trash) return Place::kTrash;
-  PF_ASSIGN(const bool is_in_table, target_.IsInTable(static_cast<int64_t>(piece.ino)));
-  if (is_in_table) return Place::kInTable;
-  if (const auto old = plan.old_tokens.find(piece.number); old != plan.old_tokens.end()) {
-    PF_ASSIGN(const bool is_old_trash, is_there(TrashName(old->second)));
-    if (is_old_trash) return Place::kOldTrash;
+Result<TokenCommitter::Seen> TokenCommitter::Look(const Piece& piece) {
+  const auto inode = static_cast<int64_t>(piece.ino);
+  const bool trusts_names = variant_ != Variant::kRight;
+  std::vector<std::pair<std::string, Place>> names{{StagedName(piece.token), Place::kStaged},
+                                                   {piece.token, Place::kPlaced},
+                                                   {AttachingName(piece.token), Place::kAttaching},
+                                                   {TrashName(piece.token), Place::kTrash}};
+  if (variant_ == Variant::kCopies) std::swap(names[0], names[1]);
+  for (const auto& [name, place] : names) {
+    PF_ASSIGN(const std::optional<int64_t> found, target_.FindDetached(name));
+    if (!found) continue;
+    if (*found == inode || trusts_names) return Seen{place, name};
+    return Status(Code::kUnknownOutcome, fmt::format("not the bound directory: {}", name));
   }
-  return Place::kAbsent;
+  PF_ASSIGN(const bool is_in_table, target_.IsInTable(inode));
+  if (is_in_table) return Seen{Place::kInTable, {}};
+  PF_ASSIGN(const std::optional<std::string> other, target_.FindByInode(inode));
+  if (other) {
+    // Under an earlier token: a retract was turned back and the piece bound anew.
+    if (other->starts_with(StagedName("")) || other->starts_with(TrashName("")))
+      return Seen{Place::kStaged, *other};
+    return Seen{other->starts_with(AttachingName("")) ? Place::kAttaching : Place::kSetAside,
+                *other};
+  }
+  PF_ASSIGN(const bool is_there_now, target_.IsInTable(inode));
+  return is_there_now ? Seen{Place::kInTable, {}} : Seen{};
 }
 
-Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fenced,
-                                         CommitScope& scope) {
-  PF_ASSIGN(const Plan plan, ParsePlan(fenced.staged));
+Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit&, CommitScope& scope) {
   PF_ASSIGN(const auto pieces, LivePieces(ctx, scope));
   int64_t in_table = 0;
   for (const Piece& piece : pieces) {
@@ -197,8 +201,8 @@ Result<Evidence> TokenCommitter::Inspect(const Context& ctx, const Commit& fence
       ++in_table;
       continue;
     }
-    PF_ASSIGN(const Place place, Look(plan, piece));
-    in_table += place == Place::kInTable ? 1 : 0;
+    PF_ASSIGN(const Seen seen, Look(piece));
+    in_table += seen.place == Place::kInTable ? 1 : 0;
   }
   if (in_table == std::ssize(pieces)) return Evidence::kApplied;
   return in_table == 0 ? Evidence::kNotApplied : Evidence::kPartly;
@@ -216,34 +220,28 @@ Result<Json> TokenCommitter::Apply(const Context& ctx, const Commit& fenced, Com
   PF_FAULT(ctx, "sim.sent");
   for (const Piece& piece : pieces) {
     if (piece.state == PieceState::kConfirmed) continue;
-    PF_TRY(PublishPiece(ctx, fenced, plan, piece, scope));
+    PF_TRY(PublishPiece(ctx, fenced, piece, scope));
     PF_TRY(scope.Mark(ctx, std::span(&piece, 1), PieceState::kConfirmed));
   }
   return Json("{}");
 }
 
-Status TokenCommitter::PlacePiece(const Piece& piece) {
-  if (variant_ == Variant::kCopies) {
-    return MaybeRenamed(target_.Copy(StagedName(piece.token), piece.token));
-  }
-  return MaybeRenamed(target_.Rename(StagedName(piece.token), piece.token));
+Status TokenCommitter::PlacePiece(const Piece& piece, const std::string& name) {
+  if (variant_ == Variant::kCopies) return MaybeRenamed(target_.Copy(name, piece.token));
+  return MaybeRenamed(target_.Rename(name, piece.token));
 }
 
-Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
-                                    const Piece& piece, CommitScope& scope) {
+Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
+                                    CommitScope& scope) {
   for (int moves = 0; moves < kMovesMax; ++moves) {
     PF_TRY(scope.Hold(ctx));
-    PF_ASSIGN(const Place place, Look(plan, piece));
-    switch (place) {
+    PF_ASSIGN(const Seen seen, Look(piece));
+    switch (seen.place) {
       case Place::kInTable:
         return {};
       case Place::kStaged:
-        PF_TRY(PlacePiece(piece));
+        PF_TRY(PlacePiece(piece, seen.name));
         PF_FAULT(ctx, "sim.placed");
-        break;
-      case Place::kOldTrash:
-        PF_TRY(MaybeRenamed(
-            target_.Rename(TrashName(plan.old_tokens.at(piece.number)), StagedName(piece.token))));
         break;
       case Place::kPlaced: {
         const Status attached = target_.Attach(piece.token, fenced.epoch);
@@ -254,19 +252,20 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
         }
         break;
       }
-      case Place::kAttaching: {
-        PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
+      case Place::kAttaching:
+      case Place::kSetAside: {
+        PF_ASSIGN(const bool is_running, target_.IsRunning(TokenIn(seen.name), UINT64_MAX));
         if (is_running) {
           ctx.clock.SleepMs(kPollMs, ctx.stop);
         } else {
-          PF_TRY(MaybeRenamed(target_.Rename(AttachingName(piece.token), piece.token)));
+          PF_TRY(MaybeRenamed(target_.Rename(seen.name, piece.token)));
         }
         break;
       }
       case Place::kTrash:
         return Status(Code::kRefused, "the commit is being taken back");
       case Place::kAbsent: {
-        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, plan, fenced, piece, scope));
+        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, piece, scope));
         if (is_gone) return {};
         break;
       }
@@ -275,41 +274,38 @@ Status TokenCommitter::PublishPiece(const Context& ctx, const Commit& fenced, co
   return Status(Code::kUnavailable, fmt::format("piece does not come to rest: {}", piece.token));
 }
 
-Result<bool> TokenCommitter::IsGoneForGood(const Context& ctx, const Plan& plan, const Commit&,
-                                           const Piece& piece, CommitScope& scope) {
+Result<bool> TokenCommitter::IsGoneForGood(const Context& ctx, const Piece& piece,
+                                           CommitScope& scope) {
   for (int looks = 0; looks < kLooksForAbsence; ++looks) {
     ctx.clock.SleepMs(kLookPauseMs, ctx.stop);
     PF_TRY(scope.Hold(ctx));
     PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
     if (is_running) return false;
-    PF_ASSIGN(const Place place, Look(plan, piece));
-    if (place != Place::kAbsent) return false;
+    PF_ASSIGN(const Seen seen, Look(piece));
+    if (seen.place != Place::kAbsent) return false;
   }
   // SENT and nowhere: attached, and merged away since.
   return true;
 }
 
-Status TokenCommitter::SetAside(const Context& ctx, const Commit& fenced, const Plan& plan,
-                                const Piece& piece, CommitScope& scope) {
+Status TokenCommitter::SetAside(const Context& ctx, const Piece& piece, CommitScope& scope) {
   for (int moves = 0; moves < kMovesMax; ++moves) {
     PF_TRY(scope.Hold(ctx));
-    PF_ASSIGN(const Place place, Look(plan, piece));
-    switch (place) {
+    PF_ASSIGN(const Seen seen, Look(piece));
+    switch (seen.place) {
       case Place::kTrash:
-      case Place::kOldTrash:
         return {};
       case Place::kStaged:
-        PF_TRY(MaybeRenamed(target_.Rename(StagedName(piece.token), TrashName(piece.token))));
-        break;
       case Place::kPlaced:
-        PF_TRY(MaybeRenamed(target_.Rename(piece.token, TrashName(piece.token))));
+        PF_TRY(MaybeRenamed(target_.Rename(seen.name, TrashName(piece.token))));
         break;
-      case Place::kAttaching: {
-        PF_ASSIGN(const bool is_running, target_.IsRunning(piece.token, UINT64_MAX));
+      case Place::kAttaching:
+      case Place::kSetAside: {
+        PF_ASSIGN(const bool is_running, target_.IsRunning(TokenIn(seen.name), UINT64_MAX));
         if (is_running) {
           ctx.clock.SleepMs(kPollMs, ctx.stop);
         } else {
-          PF_TRY(MaybeRenamed(target_.Rename(AttachingName(piece.token), TrashName(piece.token))));
+          PF_TRY(MaybeRenamed(target_.Rename(seen.name, TrashName(piece.token))));
         }
         break;
       }
@@ -317,7 +313,7 @@ Status TokenCommitter::SetAside(const Context& ctx, const Commit& fenced, const 
         return Status(Code::kConflict,
                       fmt::format("piece was attached meanwhile: {}", piece.token));
       case Place::kAbsent: {
-        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, plan, fenced, piece, scope));
+        PF_ASSIGN(const bool is_gone, IsGoneForGood(ctx, piece, scope));
         if (is_gone)
           return Status(Code::kConflict,
                         fmt::format("piece was attached meanwhile: {}", piece.token));
@@ -333,8 +329,8 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
   PF_ASSIGN(auto pieces, LivePieces(ctx, scope));
   if (!plan.is_retract) {
     for (const Piece& piece : pieces) {
-      PF_ASSIGN(const Place place, Look(plan, piece));
-      if (place == Place::kInTable || place == Place::kAbsent) {
+      PF_ASSIGN(const Seen seen, Look(piece));
+      if (seen.place == Place::kInTable || seen.place == Place::kAbsent) {
         return Status(Code::kRefused, fmt::format("a piece is attached already: {}", piece.token));
       }
     }
@@ -344,7 +340,7 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
   }
   Status aside;
   for (const Piece& piece : pieces) {
-    aside = SetAside(ctx, fenced, plan, piece, scope);
+    aside = SetAside(ctx, piece, scope);
     if (!aside.ok()) break;
   }
   if (aside.ok() || aside.code() != Code::kConflict) return aside;
@@ -355,14 +351,20 @@ Status TokenCommitter::Retract(const Context& ctx, const Commit& fenced, CommitS
   int64_t next_number = ever.back().number + 1;
   std::vector<Piece> changed;
   for (Piece& piece : pieces) {
-    PF_ASSIGN(const Place place, Look(plan, piece));
-    if (place != Place::kTrash && place != Place::kOldTrash) continue;
+    PF_ASSIGN(const Seen seen, Look(piece));
+    if (seen.place != Place::kTrash) continue;
     Piece again = piece;
     again.number = next_number++;
     again.state = PieceState::kStaged;
     again.token = TokenOf(fenced, again);
-    const auto old = plan.old_tokens.find(piece.number);
-    plan.old_tokens[again.number] = place == Place::kOldTrash ? old->second : piece.token;
+    Thing directory;
+    directory.kind = "dir";
+    directory.name = again.token;
+    directory.uuid = fenced.id;
+    const auto intended = scope.Intend(ctx, directory);
+    // By an earlier turn that died before it bound.
+    if (!intended.ok() && intended.status().code() != Code::kAlreadyExists)
+      return intended.status();
     piece.state = PieceState::kReplaced;
     changed.push_back(piece);
     changed.push_back(again);

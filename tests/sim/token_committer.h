@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,25 +33,27 @@ class TokenCommitter final : public Committer {
   Status Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
 
  private:
-  enum class Place : uint8_t { kStaged, kPlaced, kAttaching, kTrash, kOldTrash, kInTable, kAbsent };
-  // What `staged` holds: whether the commit is being taken back, and the tokens that a broken-off
-  // retract replaced.
+  // As PiecePlace of the real committer, less what this table's server never does.
+  enum class Place : uint8_t { kStaged, kPlaced, kAttaching, kSetAside, kTrash, kInTable, kAbsent };
+  struct Seen {
+    Place place = Place::kAbsent;
+    std::string name;  // below detached/
+  };
   struct Plan {
-    bool is_retract = false;
-    std::map<int64_t, std::string> old_tokens;  // by piece number
+    bool is_retract = false;  // what `staged` holds: the commit is being taken back
   };
 
   static Result<Plan> ParsePlan(const Json& staged);
   static Json DumpPlan(const Plan& plan);
   std::string TokenOf(const Commit& fenced, const Piece& piece) const;
-  Status PlacePiece(const Piece& piece);
-  Result<Place> Look(const Plan& plan, const Piece& piece);
-  Result<bool> IsGoneForGood(const Context& ctx, const Plan& plan, const Commit& fenced,
-                             const Piece& piece, CommitScope& scope);
-  Status PublishPiece(const Context& ctx, const Commit& fenced, const Plan& plan,
-                      const Piece& piece, CommitScope& scope);
-  Status SetAside(const Context& ctx, const Commit& fenced, const Plan& plan, const Piece& piece,
-                  CommitScope& scope);
+  Status PlacePiece(const Piece& piece, const std::string& name);
+  // Looks for the bound directory, whatever it is called by now: first under the piece's own names,
+  // then by its inode. kUnknownOutcome when another directory has one of them.
+  Result<Seen> Look(const Piece& piece);
+  Result<bool> IsGoneForGood(const Context& ctx, const Piece& piece, CommitScope& scope);
+  Status PublishPiece(const Context& ctx, const Commit& fenced, const Piece& piece,
+                      CommitScope& scope);
+  Status SetAside(const Context& ctx, const Piece& piece, CommitScope& scope);
   Result<std::vector<std::string>> ReadRows(const Context& ctx, const Chosen& chosen);
 
   FakeTarget& target_;
