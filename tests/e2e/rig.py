@@ -289,7 +289,7 @@ class Rig:
             document = json.loads(out)
         except json.JSONDecodeError as error:
             raise Failed("%s printed no JSON document: %s\n%s\n%s" % (words[0], error, out, err)) from None
-        faults = schemas.of_document(words[0], document)
+        faults = schemas.of_document(" ".join(words[:2]) if words[0] == "file" else words[0], document)
         check(not faults, "; ".join(faults[:10]))
         return document
 
