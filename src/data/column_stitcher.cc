@@ -502,7 +502,14 @@ Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page
       return Refused(chunk.name, fmt::format("a page of indices has values of {} bytes", bytes));
     }
     out.reserve(bytes);
-    for (const uint32_t index : indices) out += entries[index];
+    // Entries stand one behind the other in the dictionary page: a run of ascending indices, which
+    // is all that unique values give, is one copy.
+    for (size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+      end = begin + 1;
+      while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+      const std::string_view first = entries[indices[begin]], last = entries[indices[end - 1]];
+      out.append(first.data(), last.data() + last.size());
+    }
     encoding = static_cast<int>(PageEncoding::kPlain);
     return out;
   }
@@ -519,17 +526,17 @@ Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page
 }
 
 // Filters of equal size are joined bit by bit while that keeps the rate of false positives near
-// what was wanted; else a new one is made where the dictionaries hold every value; else none.
+// what was wanted; else, also where some chunks have none, a new one is made where the dictionaries
+// hold every value; else none.
 std::string ColumnStitcher::JoinBloomFilters() const {
-  const bool all_have = std::all_of(chunks_.begin(), chunks_.end(),
-                                    [](const Chunk& chunk) { return chunk.bloom.has_value(); });
-  if (!all_have) return "";
-  BloomFilter joined = *chunks_[0].bloom;
-  bool same_size = true;
-  for (const Chunk& chunk : chunks_) {
-    same_size = same_size && chunk.bloom->bits.size() == joined.bits.size();
-  }
-  if (same_size) {
+  const auto has_filter = [](const Chunk& chunk) { return chunk.bloom.has_value(); };
+  if (std::none_of(chunks_.begin(), chunks_.end(), has_filter)) return "";
+  const bool can_join = std::all_of(chunks_.begin(), chunks_.end(), [this](const Chunk& chunk) {
+    return chunk.bloom && chunks_[0].bloom &&
+           chunk.bloom->bits.size() == chunks_[0].bloom->bits.size();
+  });
+  if (can_join) {
+    BloomFilter joined = *chunks_[0].bloom;
     for (const Chunk& chunk : chunks_) {
       std::transform(joined.bits.begin(), joined.bits.end(), chunk.bloom->bits.begin(),
                      joined.bits.begin(), [](char a, char b) { return static_cast<char>(a | b); });

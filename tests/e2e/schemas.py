@@ -25,6 +25,7 @@ UPLOAD_PLAN = {
     "skipped": ["text"], "chunks_allowed": "bool", "chunk_refusal": "text", "removals": ["text"], "warnings": ["text"], "notes": ["text"],
     "dry_run": "bool",
 }
+ERROR = {"type": "text", "code": "text", "kind": "text", "message": "text", "where": "text", "why": "text", "do": ["text"], "retryable": "bool", "exit": "count"}
 DOCUMENTS = {
     "check": {"source": "text", "destination": "text", "schema_fingerprint": "text", "chunks_allowed": "bool", "chunk_refusal": "text",
               "order_sensitive": "bool", "removals": ["text"], "warnings": ["text"]},
@@ -35,15 +36,19 @@ DOCUMENTS = {
     "explain": {"codes": [{"code": "text", "title": "text", "text": "text"}]},
     "file concat": {"output": "text", "dry_run": "bool", "files": "count", "bytes_in": "count", "rows_in": "count", "dropped_properties": ["text"],
                     "steps": [{"way": "text", "row_groups": [{"input": "text", "row_group": "count"}], "rows": "count", "bytes": "count", "reason": "text"}],
-                    "bytes_out": "count", "rows_out": "count", "row_groups_out": "count", "row_groups_copied": "count", "rows_decoded": "count",
-                    "pages": {"copied": "count", "recompressed": "count", "remapped": "count", "materialised": "count"},
-                    "columns": [{"path": "text", "chunks_copied": "count", "pages_copied": "count", "pages_changed": "count", "rows_decoded": "count",
+                    # a dry run ends here
+                    "bytes_out?": "count", "rows_out?": "count", "row_groups_out?": "count", "row_groups_copied?": "count", "rows_decoded?": "count",
+                    "pages?": {"copied": "count", "recompressed": "count", "remapped": "count", "materialised": "count"},
+                    "columns?": [{"path": "text", "chunks_copied": "count", "pages_copied": "count", "pages_changed": "count", "rows_decoded": "count",
                                  "decode_reason": "text"}]},
-    "file inspect": {"files": [{   # as a Parquet file has it
-        "file": "text", "format": "text", "bytes": "count", "rows": "count", "written_by": "text", "codec": "text", "footer_bytes": "count", "blocks": "count",
-        "columns": [{"path": "text", "type": "text", "is_required": "bool", "physical_type": "text", "bytes": "count", "raw_bytes": "count",
-                     "codecs": ["text"], "encodings": ["text"], "dictionary_chunks": "count", "has_page_index": "bool", "bloom_filter_chunks": "count"}],
-        "row_groups": [{"rows": "count", "offset": "count", "bytes": "count", "raw_bytes": "count"}]}]},
+    "file inspect": {"files": [{   # "?": some formats only, or not of a file that cannot be read, whose "error" says why
+        "file": "text", "format?": "text", "bytes?": "count", "written_by?": "text", "codec?": "text", "footer_bytes?": "count", "blocks?": "count",
+        "columns?": [{"path": "text", "type": "text", "is_required": "bool", "physical_type?": "text", "bytes?": "count", "raw_bytes?": "count",
+                      "codecs?": ["text"], "encodings?": ["text"], "dictionary_chunks?": "count", "has_page_index?": "bool", "bloom_filter_chunks?": "count"}],
+        "row_groups?": [{"rows": "count", "offset": "count", "bytes": "count", "raw_bytes": "count"}],
+        "stripes?": [{"rows": "count", "offset": "count", "bytes": "count"}],
+        "blobs?": [{"type": "text", "offset": "count", "bytes": "count", "snapshot_id": "text", "properties": {"*": "text"}}],
+        "error?": ERROR}]},
     "freeze": {"table": "text", "freeze": "text", "dry_run": "bool", "was_there": "bool"},
     "gc": {"deleted": "bool", "objects": [{"job_id": "text", "key": "text", "bytes": "count", "modified_at": "time"}], "bytes": "count",
            "unfinished_writes": "count", "scratch_folders": "count", "folders": ["text"]},
@@ -76,7 +81,6 @@ DOCUMENTS = {
     "version": {"version": "text", "compiler": "text"},
     "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count"},
 }
-ERROR = {"type": "text", "code": "text", "kind": "text", "message": "text", "where": "text", "why": "text", "do": ["text"], "retryable": "bool", "exit": "count"}
 
 
 def is_number(value):
