@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <set>
 
 #include "base/failure_class.h"
 #include "engine/clickhouse_codes.h"
@@ -27,6 +28,19 @@ std::string Lower(std::string_view text) {
 
 std::string Describe(const SqlFinding& finding) {
   return fmt::format("{}: {} ({})", finding.place.ToString(), finding.construct, finding.why);
+}
+
+// Names that an expression mentions; none when it cannot be read.
+std::set<std::string> NamesIn(std::string_view expression) {
+  std::set<std::string> names;
+  const auto tokens = TokenizeSql(expression);
+  if (!tokens.ok()) return names;
+  for (const SqlToken& token : *tokens) {
+    if (!token.IsName()) continue;
+    if (Result<std::string> name = TokenValue(token); name.ok())
+      names.insert(std::move(name).value());
+  }
+  return names;
 }
 
 Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_view ddl,
@@ -75,11 +89,17 @@ bool IsOrderSensitive(const CreateTable& destination) {
   if (engine.starts_with("VersionedCollapsing")) return true;
   if (engine.starts_with("Coalescing")) return true;  // the last value of a column wins
   if (engine.starts_with("Graphite")) return true;
-  // Summing keeps the first value of columns that are not summed; Aggregating depends on its
-  // functions.
+  // Summing keeps the first value of columns that are not summed; Aggregating that of columns that
+  // are neither aggregates nor of the key, and depends on its functions.
   if (engine.starts_with("Summing")) return true;
+  const bool is_aggregating = engine.starts_with("Aggregating");
+  const std::set<std::string> key = NamesIn(destination.order_by);
   for (const ColumnDefinition& column : destination.columns) {
-    const std::string type = Lower(column.type) + "(";
+    std::string type = Lower(column.type) + "(";
+    std::erase_if(type, [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; });
+    const bool is_aggregate =
+        type.starts_with("aggregatefunction(") || type.starts_with("simpleaggregatefunction(");
+    if (is_aggregating && !is_aggregate && !key.contains(column.name)) return true;
     for (const std::string_view function : kOrderSensitiveFunctions) {
       const std::string name(function.substr(0, function.size() - 1));
       if (type.find("aggregatefunction(" + name) != std::string::npos) return true;

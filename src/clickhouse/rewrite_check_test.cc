@@ -80,7 +80,10 @@ TEST(IsOrderSensitive, KnowsTheEnginesWhoseResultDependsOnOrder) {
   EXPECT_TRUE(is_sensitive("SummingMergeTree"));
   EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "AggregateFunction(any, UInt64)"));
   EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "SimpleAggregateFunction(anyLast, UInt64)"));
+  EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "SimpleAggregateFunction( anyLast , UInt64)"));
+  EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "Nullable(UInt64)"));  // the first one stays
   EXPECT_FALSE(is_sensitive("AggregatingMergeTree", "AggregateFunction(sum, UInt64)"));
+  EXPECT_FALSE(is_sensitive("AggregatingMergeTree", "SimpleAggregateFunction(sum, UInt64)"));
 }
 
 TEST(RewriteOutput, ReadsBackWhatItWrote) {
