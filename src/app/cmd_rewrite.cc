@@ -42,19 +42,7 @@ Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
 Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeRequest& request) {
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
-  PF_ASSIGN(const std::string prefix, clickhouse::NormalizePrefix(request.prefix));
-  const std::string source =
-      clickhouse::TableName{job.source_database, job.source_table}.ToString();
-  std::string differs;
-  if (source != request.source.ToString()) {
-    differs = fmt::format("its source table is {}", source);
-  } else if (job.destination_schema != request.destination_schema) {
-    differs = "it has another --destination-schema-file";
-  } else if (job.insert_select != request.insert_select) {
-    differs = "it has another --insert-select-file";
-  } else if (job.bucket != request.bucket || job.prefix != prefix) {
-    differs = fmt::format("its objects are in bucket {}, prefix {}", job.bucket, job.prefix);
-  }
+  PF_ASSIGN(const std::string differs, clickhouse::DifferenceOf(job, request));
   if (differs.empty()) return {};
   return Status(Code::kConflict, differs)
       .Explain(6006, view.job.id, "use another --job-id, or the table, SQL and bucket of that job");
@@ -317,11 +305,7 @@ Command RewriteCommand() {
                           .default_text = "0",
                           .help = "wait so long for unfinished mutations",
                           .group = "Limits"},
-                         {.name = "lease-ttl",
-                          .type = OptionType::kDuration,
-                          .default_text = "60s",
-                          .help = "how long a silent worker keeps its part",
-                          .group = "Limits"},
+                         LeaseTtlOption(),
                          {.name = "max-crashes",
                           .type = OptionType::kInt,
                           .default_text = "3",

@@ -64,12 +64,9 @@ Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
   if (view.job.kind != clickhouse::kRewriteKind || view.state != "SEALED") return Done();
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
-  const bool is_same = request.freezes.size() == 1 && job.freeze == request.freezes.front() &&
-                       job.source_database == request.source.database &&
-                       job.source_table == request.source.table &&
-                       job.destination_schema == request.destination_schema &&
-                       job.insert_select == request.insert_select && job.bucket == request.bucket;
-  if (!is_same) return Done();
+  PF_ASSIGN(const std::string differs, clickhouse::DifferenceOf(job, request));
+  const bool is_same_freeze = request.freezes.size() == 1 && job.freeze == request.freezes.front();
+  if (!differs.empty() || !is_same_freeze) return Done();
   clickhouse::UploadSummary summary;
   summary.job_id = view.job.id;
   PF_TRY(ForEachTask(input.ctx, *state, view.job.id, [&](const Task& task) -> Status {

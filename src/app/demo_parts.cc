@@ -78,21 +78,6 @@ Shape ThreeMillion(const std::filesystem::path& data) {
   return shape;
 }
 
-// What the demo's processes take from our environment.
-std::vector<std::string> InheritedNames() {
-  return {"PATH",
-          "HOME",
-          "TMPDIR",
-          "LANG",
-          "LC_*",
-          "LD_LIBRARY_PATH",
-          "ASAN_OPTIONS",
-          "UBSAN_OPTIONS",
-          "TSAN_OPTIONS",
-          "LSAN_OPTIONS",
-          "PARTFORGE_DEPS_PREFIX"};
-}
-
 class Demo {
  public:
   Demo(const DemoRequest& request)
@@ -140,7 +125,7 @@ class Demo {
         SelfPath().string(), "engine", "--path=" + (request_.folder / "server").string(),
         "--engine-library=" + request_.library.library.string(), "--allow-external-reads"};
     options.inherits_environment = false;
-    options.inherited_names = InheritedNames();
+    options.inherited_names = HarmlessVariables();
     options.environment["TZ"] = "UTC";
     options.stderr_path = request_.folder / "server.log";
     options.captures_stdout = true;
@@ -202,7 +187,7 @@ class Demo {
     const std::filesystem::path settings = request_.folder / "settings.json";
     PF_TRY(WriteFileDurably(settings, "{}\n"));
     options.inherits_environment = false;
-    options.inherited_names = InheritedNames();
+    options.inherited_names = HarmlessVariables();
     options.environment = std::move(environment);
     options.environment["PARTFORGE_CONFIG"] = settings.string();
     options.stderr_path = request_.folder / "commands.log";

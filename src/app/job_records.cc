@@ -8,6 +8,7 @@
 #include "clickhouse/ddl.h"
 #include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 #include "job/failure.h"
 
 namespace partforge::app {
@@ -111,11 +112,7 @@ JobNumbers NumbersOf(const JobView& view) {
     if (count.state == TaskState::kSuperseded) continue;
     numbers.total += count.tasks;
     numbers.bytes += count.bytes;
-    const bool is_rewritten =
-        count.state == TaskState::kCompactReady || count.state == TaskState::kCompacting ||
-        count.state == TaskState::kFinished || count.state == TaskState::kImporting ||
-        count.state == TaskState::kImported;
-    if (!is_rewritten) continue;
+    if (!HasOutput(count.state)) continue;
     numbers.rewritten += count.tasks;
     numbers.bytes_rewritten += count.bytes;
     numbers.rows_out += count.rows;
@@ -137,37 +134,31 @@ std::string RowFlow::Text() const {
 }
 
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view) {
-  constexpr int64_t kPageTasks = 1000;
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const clickhouse::CreateTable destination,
             clickhouse::ParseCreateTable(job.destination_schema));
   RowFlow flow;
   int64_t written = 0, counted = 0;  // counted: by the tasks
-  for (const TaskState one : {TaskState::kCompactReady, TaskState::kCompacting,
-                              TaskState::kFinished, TaskState::kImporting, TaskState::kImported}) {
-    std::string after;
-    while (true) {
-      PF_ASSIGN(const TaskPage page, state.Page(ctx, view.job.id, one, after, kPageTasks));
-      for (const Task& task : page.tasks) {
-        counted += task.rows_out;
-        PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
-        for (const AttemptView& attempt : attempts) {
-          if (task.winner == 0 || attempt.epoch != task.winner) continue;
-          PF_ASSIGN(const clickhouse::RewriteOutput output,
-                    clickhouse::RewriteOutput::FromJson(attempt.result));
-          flow.rows_in += output.source_rows_visible;
-          flow.rows_out += output.rows_out;
-          flow.bytes_in += task.size_bytes;
-          flow.bytes_out += output.bytes_out;
-          flow.expired += output.rows_expired;
-          written += output.rows_written;
-        }
-      }
-      if (!page.next) break;
-      after = *page.next;
+  // Tasks move while they are read, for example from FINISHED to IMPORTING: one that was missed
+  // would look like lost rows.
+  PF_TRY(ForEachTask(ctx, state, view.job.id, [&](const Task& task) -> Status {
+    if (!HasOutput(task.state)) return {};
+    counted += task.rows_out;
+    PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+    for (const AttemptView& attempt : attempts) {
+      if (task.winner == 0 || attempt.epoch != task.winner) continue;
+      PF_ASSIGN(const clickhouse::RewriteOutput output,
+                clickhouse::RewriteOutput::FromJson(attempt.result));
+      flow.rows_in += output.source_rows_visible;
+      flow.rows_out += output.rows_out;
+      flow.bytes_in += task.size_bytes;
+      flow.bytes_out += output.bytes_out;
+      flow.expired += output.rows_expired;
+      written += output.rows_written;
     }
-  }
+    return {};
+  }));
   flow.filtered = flow.rows_in - written;
   flow.merged = written - flow.expired - flow.rows_out;
   const bool may_merge = clickhouse::IsCollapsingEngine(destination.engine);

@@ -33,6 +33,14 @@ OptionSpec AllowHttpOption() {
 
 }  // namespace
 
+OptionSpec LeaseTtlOption() {
+  return {.name = "lease-ttl",
+          .type = OptionType::kDuration,
+          .default_text = "60s",
+          .help = "how long a silent worker keeps its part",
+          .group = "Limits"};
+}
+
 std::vector<OptionSpec> StateOptions() {
   return {
       {.name = "state-url",

@@ -8,6 +8,7 @@
 namespace partforge::app {
 
 // Options that several commands share; each is defined once.
+OptionSpec LeaseTtlOption();               // of commands that work on parts
 std::vector<OptionSpec> StateOptions();    // where jobs live
 std::vector<OptionSpec> StoreOptions();    // where artifacts live
 std::vector<OptionSpec> ServerOptions();   // the ClickHouse server that holds the table

@@ -33,7 +33,7 @@ constexpr ReferenceFlag kFlags[] = {
     {"compact-merge-max-runtime", Fate::kIgnored, false, kNoCompaction},
     {"work-dir", Fate::kIgnored, false,
      "parts are built and checked in the folder of the table they are for", "import-finished"},
-    {"prefetch", Fate::kIgnored, false, "source parts are not fetched ahead in this version"},
+    {"prefetch", Fate::kIgnored, false, "a worker fetches source parts ahead by itself"},
     {"checkpoint-chunks", Fate::kIgnored, false, "chunks are not checkpointed in this version"},
     {"resume", Fate::kIgnored, true, "the same --job-id again goes on by itself"},
     {"shutdown-grace-period", Fate::kRenamed, false, "shutdown-grace"},

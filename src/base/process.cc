@@ -388,6 +388,20 @@ void ChildProcess::Signal(int signal_number) {
   if (!ended_) kill(pid_, signal_number);  // not reaped, so the id is still its own
 }
 
+std::vector<std::string> HarmlessVariables() {
+  return {"PATH",
+          "HOME",
+          "TMPDIR",
+          "LANG",
+          "LC_*",
+          "LD_LIBRARY_PATH",
+          "ASAN_OPTIONS",
+          "UBSAN_OPTIONS",
+          "TSAN_OPTIONS",
+          "LSAN_OPTIONS",
+          "PARTFORGE_DEPS_PREFIX"};
+}
+
 void ForbidCoreFiles() {
   const rlimit none{};
   setrlimit(RLIMIT_CORE, &none);  // lowering cannot fail

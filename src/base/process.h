@@ -19,6 +19,10 @@ namespace partforge {
 // PR_SET_DUMPABLE: it also takes /proc/self/fd from a plain user, which links of objects need.)
 void ForbidCoreFiles();
 
+// Names of our environment that a child may have although it must learn no secret; for
+// ProcessOptions::inherited_names. The *SAN_OPTIONS are for instrumented builds.
+std::vector<std::string> HarmlessVariables();
+
 // How to start a child process. Its stdin is empty unless it gets a channel; of our descriptors it
 // inherits only stdout and stderr.
 struct ProcessOptions {

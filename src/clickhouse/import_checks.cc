@@ -72,19 +72,6 @@ Result<bool> KeepsEveryRow(const ImportTarget& target) {
   return create.ttl.empty();
 }
 
-Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget& target,
-                         const ImportRequest& request) {
-  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
-  if (published.elsewhere == 0) return {};
-  return Status(Code::kRefused,
-                fmt::format("{} artifacts of this job went into another table, or into one of "
-                            "this name that was dropped since: {}, this is {}",
-                            published.elsewhere, published.other_target, target.key()))
-      .Explain(2134, target.table.ToString(),
-               "rows are published once: name that table, or bring them into this one by a new "
-               "job (upload-freeze)");
-}
-
 bool HasOneBlockCount(const RewriteJobSpec& job) {
   const Result<CreateTable> source = ParseCreateTable(job.source_schema);
   return source.ok() && !source->engine.starts_with("Replicated") &&
@@ -140,8 +127,19 @@ Status CheckReady(const JobView& view, const ImportRequest& request) {
                            request.job_id));
 }
 
-Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
-                  const ImportRequest& request) {
+Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
+                      const ImportTarget& target, const ImportRequest& request) {
+  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
+  if (published.elsewhere > 0) {
+    return Status(Code::kRefused,
+                  fmt::format("{} artifacts of this job went into another table, or into one of "
+                              "this name that was dropped since: {}, this is {}",
+                              published.elsewhere, published.other_target, target.key()))
+        .Explain(2134, target.table.ToString(),
+                 "rows are published once: name that table, or bring them into this one by a new "
+                 "job (upload-freeze)");
+  }
+  if (!request.requires_empty) return {};
   PF_ASSIGN(
       const int64_t rows,
       QueryInt(ctx, engine,
@@ -149,7 +147,6 @@ Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const Imp
                            "table = {} AND active",
                            QuoteString(target.table.database), QuoteString(target.table.table)),
                {}));
-  PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const bool is_ours = rows <= published.confirmed + published.sent &&
                        (!keeps_every_row || rows >= published.confirmed);

@@ -41,15 +41,12 @@ Status CheckReady(const JobView& view, const ImportRequest& request);
 // drops them.
 Result<bool> KeepsEveryRow(const ImportTarget& target);
 
-// kRefused (PF2134) when artifacts of the job were decided for another table: to say "nothing left
-// to do" of this one would be untrue.
-Status CheckNotElsewhere(const Context& ctx, JobStore& state, const ImportTarget& target,
-                         const ImportRequest& request);
-
-// kRefused (PF2123; PF2137 when rows of the job are missing) unless the table holds exactly what
-// this job has put there before; where rows may vanish by merges, at most that.
-Status CheckEmpty(const Context& ctx, JobStore& state, Engine& engine, const ImportTarget& target,
-                  const ImportRequest& request);
+// What this job has published so far must stand in this very table. kRefused: PF2134 when artifacts
+// went into another table (to say "nothing left to do" of this one would be untrue). Where an empty
+// table is asked for also PF2123 unless it holds exactly what this job has put there before, where
+// rows may vanish by merges at most that, and PF2137 when rows of the job are missing.
+Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
+                      const ImportTarget& target, const ImportRequest& request);
 
 // A table whose engine keeps the last of several rows must see the parts in the order of the
 // source: kRefused (PF2112) when something that comes before `chosen` is not published.

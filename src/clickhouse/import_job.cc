@@ -307,8 +307,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   summary.already_imported = CountOf(view, TaskState::kImported);
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const auto run = [&]() -> Status {
-    if (summary.already_imported > 0) PF_TRY(CheckNotElsewhere(ctx, state, target, request));
-    if (request.requires_empty) PF_TRY(CheckEmpty(ctx, state, engine, target, request));
+    if (request.requires_empty || summary.already_imported > 0)
+      PF_TRY(CheckPublished(ctx, state, engine, target, request));
     ImportSettings settings = request.settings;
     settings.compares_totals = request.requires_empty && keeps_every_row;
     PartCommitter committer(state, request.store_of_bucket, engine, target, settings);
@@ -390,7 +390,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                     [](const FailedImport& one) { return one.pf_number == kBoundElsewhere; });
     if (is_bound_elsewhere) return {};
     if (request.requires_empty && !carried_ids.empty())
-      PF_TRY(CheckEmpty(ctx, state, engine, target, request));
+      PF_TRY(CheckPublished(ctx, state, engine, target, request));
     PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, job, request));
     if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, job, request, tasks));
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {

@@ -56,6 +56,19 @@ Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequ
 
 }  // namespace
 
+Result<std::string> DifferenceOf(const RewriteJobSpec& job, const UploadFreezeRequest& request) {
+  PF_ASSIGN(const std::string prefix, NormalizePrefix(request.prefix));
+  const std::string source = TableName{job.source_database, job.source_table}.ToString();
+  if (source != request.source.ToString()) return fmt::format("its source table is {}", source);
+  if (job.destination_schema != request.destination_schema)
+    return std::string("it has another --destination-schema-file");
+  if (job.insert_select != request.insert_select)
+    return std::string("it has another --insert-select-file");
+  if (job.bucket != request.bucket || job.prefix != prefix)
+    return fmt::format("its objects are in bucket {}, prefix {}", job.bucket, job.prefix);
+  return std::string();
+}
+
 Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
                            const UploadFreezeRequest& request) {
   UploadPlan plan;

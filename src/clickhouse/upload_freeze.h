@@ -47,6 +47,10 @@ struct UploadPlan {
   int64_t rows = 0, size_bytes = 0;
 };
 
+// In what a job is not the one that `request` asks for, for people: its table, SQL, bucket or
+// prefix. Empty = it is that one. Freezes are not compared.
+Result<std::string> DifferenceOf(const RewriteJobSpec& job, const UploadFreezeRequest& request);
+
 // The first half of PlanUpload, before there is a freeze: the job without parts. Same refusals.
 Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
                            const UploadFreezeRequest& request);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-
 #include "base/files.h"
 #include "clickhouse/artifact_fetch.h"
 #include "clickhouse/fingerprint.h"
@@ -17,10 +15,6 @@
 
 namespace partforge::clickhouse {
 namespace {
-
-constexpr std::array<TaskState, 5> kStatesWithArtifact = {
-    TaskState::kCompactReady, TaskState::kCompacting, TaskState::kFinished, TaskState::kImporting,
-    TaskState::kImported};
 
 class PartVerification {
  public:
@@ -156,9 +150,8 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
   PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
   std::vector<VerifiedPart> verified;
   const auto verify_one = [&](const Task& task) -> Status {
-    const bool has_artifact = std::find(kStatesWithArtifact.begin(), kStatesWithArtifact.end(),
-                                        task.state) != kStatesWithArtifact.end();
-    if (!has_artifact || (!request.part_id.empty() && task.id != request.part_id)) return {};
+    if (!HasOutput(task.state) || (!request.part_id.empty() && task.id != request.part_id))
+      return {};
     PF_TRY(ctx.CheckStop("verifying"));
     VerifiedPart seen{.part_id = task.id,
                       .status = std::string(TaskStateName(task.state)),

@@ -53,21 +53,11 @@ std::vector<std::string> CommandLine(const ChildEngineOptions& options) {
 }
 
 // All that an engine takes from our environment: it runs SQL of others, so credentials of the
-// object store and of the state store stay here. The *SAN_OPTIONS are for instrumented builds.
+// object store and of the state store stay here.
 std::vector<std::string> InheritedNames() {
-  return {"PATH",
-          "HOME",
-          "TMPDIR",
-          "LANG",
-          "LC_*",
-          "LD_LIBRARY_PATH",
-          "JE_MALLOC_CONF",
-          "PARTFORGE_ENGINE_*",
-          "PARTFORGE_DEPS_PREFIX",
-          "ASAN_OPTIONS",
-          "UBSAN_OPTIONS",
-          "TSAN_OPTIONS",
-          "LSAN_OPTIONS"};
+  std::vector<std::string> names = HarmlessVariables();
+  names.insert(names.end(), {"JE_MALLOC_CONF", "PARTFORGE_ENGINE_*"});
+  return names;
 }
 
 // What the child says once it takes statements.

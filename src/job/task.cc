@@ -13,6 +13,12 @@ constexpr std::array<std::string_view, 9> kNames = {"READY",      "IN_PROGRESS",
 
 }  // namespace
 
+bool HasOutput(TaskState state) {
+  return state == TaskState::kCompactReady || state == TaskState::kCompacting ||
+         state == TaskState::kFinished || state == TaskState::kImporting ||
+         state == TaskState::kImported;
+}
+
 std::string_view TaskStateName(TaskState state) {
   return kNames.at(static_cast<size_t>(state));
 }

@@ -48,6 +48,8 @@ enum class TaskState : uint8_t {
   kFailed
 };
 std::string_view TaskStateName(TaskState state);  // "READY", "IN_PROGRESS", …
+// The task has a finished attempt that was not superseded: COMPACT_READY to IMPORTED.
+bool HasOutput(TaskState state);
 std::optional<TaskState> ParseTaskState(std::string_view name);
 
 struct TaskResult {
