@@ -303,6 +303,15 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
   return settings;
 }
 
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
+                                        int64_t crashes_max) {
+  return {.memory_cap_bytes = settings.memory_cap_bytes,
+          .slots = settings.slots,
+          .forced = settings.tier,
+          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit,
+          .crashes_max = crashes_max};
+}
+
 std::string ProcessName(const CommandInput&) {
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) != 0) return fmt::format("unknown-{}", getpid());

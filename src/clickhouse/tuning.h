@@ -34,6 +34,10 @@ Result<Tuning> Tune(const MachineLimits& limits, int64_t slots);
 // The default of --parallel: min(CPUs, memory / 2 GiB), at least 1.
 int64_t DefaultSlots(const MachineLimits& limits);
 
+// Peak of a one-block insert over the raw bytes of its rows, before anything is measured
+// (performance §9).
+inline constexpr double kOneBlockFactor = 3.3;
+
 // What one block of an insert may hold (performance §9): tier T5 when the whole part fits, else
 // blocks of `block_rows`.
 struct BlockEstimate {
@@ -47,7 +51,7 @@ struct BlockQuestion {
   int64_t slots = 1;
   int64_t rows = 0;
   int64_t data_uncompressed_bytes = 0;  // of the part's columns
-  double factor = 3.3;  // peak over raw bytes; corrected by CorrectFactor after the first block
+  double factor = kOneBlockFactor;  // peak over raw bytes; corrected by CorrectFactor after the first block
 };
 BlockEstimate EstimateBlock(const BlockQuestion& question);
 // The factor after a block of `raw_bytes` had a peak of `peak_bytes`: clamped to [2, 8].
