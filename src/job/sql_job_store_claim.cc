@@ -177,10 +177,10 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
                                                         const ClaimRequest& request,
                                                         const std::string& token) {
   using Leases = std::optional<std::vector<Lease>>;
-  PF_ASSIGN(const SqlRows largest,
-            session.Run(statements::kOfferHead, {{"job", head.job},
-                                                 {"kind", head.kind},
-                                                 {"size_max", request.size_bytes_max}}));
+  PF_ASSIGN(
+      const SqlRows largest,
+      session.Run(statements::kOfferHead,
+                  {{"job", head.job}, {"kind", head.kind}, {"size_max", request.size_bytes_max}}));
   if (largest.empty()) return Leases(std::vector<Lease>{});
   if (largest.row(0).Int(0) > rule.task_bytes_max) return Leases();
   PF_ASSIGN(const SqlRows job, session.Run(statements::kOfferJob, {{"job", head.job}}));

@@ -101,7 +101,8 @@ struct Lease {
   uint64_t serial = 0;
 };
 
-// READY tasks of one job and kind as a claim finds them, largest first, and what waits there in all.
+// READY tasks of one job and kind as a claim finds them, largest first, and what waits there in
+// all.
 struct ClaimOffer {
   Json spec = "{}";  // of the job
   std::vector<Task> tasks;
