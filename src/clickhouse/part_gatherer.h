@@ -19,7 +19,7 @@ inline constexpr int64_t kGatheredPartsMax = 1'000;
 struct GatherRules {
   int64_t memory_cap_bytes = 0;  // --memory
   int64_t slots = 1;             // of this worker: each should get its share of a small job
-  std::optional<InsertTier> forced;
+  std::optional<InsertTier> forced = {};
   bool is_chunk_rows_explicit = false;
   int64_t crashes_max = 3;  // --max-crashes
 };

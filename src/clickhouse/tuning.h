@@ -51,7 +51,8 @@ struct BlockQuestion {
   int64_t slots = 1;
   int64_t rows = 0;
   int64_t data_uncompressed_bytes = 0;  // of the part's columns
-  double factor = kOneBlockFactor;  // peak over raw bytes; corrected by CorrectFactor after the first block
+  double factor =
+      kOneBlockFactor;  // peak over raw bytes; corrected by CorrectFactor after the first block
 };
 BlockEstimate EstimateBlock(const BlockQuestion& question);
 // The factor after a block of `raw_bytes` had a peak of `peak_bytes`: clamped to [2, 8].

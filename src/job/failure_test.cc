@@ -119,5 +119,25 @@ TEST(Backoff, GrowsToTenSecondsAndStaysWithinAFifth) {
   EXPECT_GE(BackoffMs(random, 0), 800);
 }
 
+TEST(SettlementFor, TasksThatWereGatheredNeverFailTogether) {
+  Lease lease;
+  for (const char* const id : {"a", "b"}) {
+    Task task;
+    task.id = id;
+    task.state = TaskState::kInProgress;
+    task.attempts = 9;
+    lease.tasks.push_back(task);
+  }
+  for (const Code code : {Code::kCorruption, Code::kInternal, Code::kExhausted}) {
+    const Settlement ended =
+        SettlementFor(lease, Status(code, "one of them"), FailureRules{.attempts_max = 3});
+    ASSERT_EQ(ended.edits.size(), 2u);
+    for (const TaskEdit& edit : ended.edits) {
+      EXPECT_EQ(edit.to, TaskState::kReady);
+      EXPECT_FALSE(edit.failure_class.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace partforge

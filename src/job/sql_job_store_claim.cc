@@ -157,19 +157,6 @@ Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& sessio
   return claims;
 }
 
-// What is chosen names tasks that were offered, each once.
-Status CheckChosen(const std::vector<std::vector<size_t>>& chosen, size_t offered) {
-  std::vector<bool> is_taken(offered);
-  for (const auto& group : chosen) {
-    for (const size_t index : group) {
-      if (index >= offered || is_taken[index])
-        return Status(Code::kInternal, fmt::format("claim: a task was chosen twice: {}", index));
-      is_taken[index] = true;
-    }
-  }
-  return {};
-}
-
 // READY tasks that are taken together, a lease a group. Empty when the job has no task to take;
 // nothing when its largest is too large to be taken with others.
 Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlSession& session,

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace partforge {
 
 using JobId = std::string;
@@ -117,6 +119,9 @@ struct GatherRule {
   // (failure_class, crashes) should be alone, else it takes others down with it for ever.
   std::function<std::vector<std::vector<size_t>>(const ClaimOffer&)> choose;
 };
+
+// That what was chosen names offered tasks only, each once: kInternal otherwise.
+Status CheckChosen(const std::vector<std::vector<size_t>>& chosen, size_t offered);
 
 struct ClaimRequest {
   std::string worker;

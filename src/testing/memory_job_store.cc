@@ -234,7 +234,9 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
         offer.ready_bytes += row->task.size_bytes;
         if (std::ssize(offer.tasks) < rule->second.offer_max) offer.tasks.push_back(row->task);
       }
-      for (const auto& chosen : rule->second.choose(offer)) {
+      const auto choice = rule->second.choose(offer);
+      PF_TRY(CheckChosen(choice, offer.tasks.size()));
+      for (const auto& chosen : choice) {
         auto& group = groups.emplace_back();
         for (const size_t index : chosen) group.push_back(wanted.at(index));
       }
