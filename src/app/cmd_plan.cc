@@ -100,8 +100,8 @@ Status Run(const CommandInput& input) {
                   {"tier", std::string(clickhouse::TierName(plan.state.tier))},
                   {"chunks", plan.ranges.size()},
                   {"block_rows", plan.state.block_rows},
-                  {"why", plan.reason}};
-      if (lease.size() > 1) one["together"] = lease.size();
+                  {"why", plan.reason},
+                  {"together", lease.size()}};
       parts.push_back(std::move(one));
     }
   }

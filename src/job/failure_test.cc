@@ -22,7 +22,9 @@ Lease LeaseOf(TaskState state, int64_t attempts = 1) {
 
 TaskEdit FirstEdit(const Status& status, const FailureRules& rules,
                    TaskState state = TaskState::kInProgress, int64_t attempts = 1) {
-  return SettlementFor(LeaseOf(state, attempts), status, rules).edits.at(0);
+  Lease lease = LeaseOf(state, attempts);
+  lease.tasks.resize(1);
+  return SettlementFor(lease, status, rules).edits.at(0);
 }
 
 TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {

@@ -156,7 +156,8 @@ World::World(const HistoryOptions& options)
   lake.executor = &executor_;
   lake.committer = &lake_committer_;
   // Half of the histories: tasks that are taken together, and superseded by one output.
-  if (options.seed % 2 == 0) lake.gatherer = &gatherer_;
+  // Not with a mistake, which shows where many commits meet.
+  if (options.seed % 2 == 0 && options.mistake == Mistake::kNone) lake.gatherer = &gatherer_;
   JobKind parts = lake;
   parts.name = "sim.parts";
   parts.batch_executor = &batch_executor_;
