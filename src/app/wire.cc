@@ -182,7 +182,7 @@ Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots) {
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
   int64_t cap = input.options.SizeBytes("memory");
   if (cap == 0) cap = static_cast<int64_t>(static_cast<double>(limits.memory_bytes) * kMemoryShare);
-  choice.memory_bytes_max = cap / std::max<int64_t>(slots, 1);
+  choice.memory_bytes_max = clickhouse::EngineMemoryBytes(cap, slots);
   choice.uses_huge_pages = input.options.Bool("huge-pages");
   return choice;
 }

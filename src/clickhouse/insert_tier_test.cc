@@ -56,7 +56,7 @@ TEST(PlanInsert, BlocksOfAPartThatDoesNotFitLeaveRoomForTheNextOne) {
                     .data_uncompressed_bytes = 1'740'000'000};
   const InsertPlan plan = PlanInsert(question);
   ASSERT_EQ(plan.state.tier, InsertTier::kBlocksAndMerge);
-  const int64_t room_bytes = (int64_t{2} << 30) - kEngineBaseBytes;
+  const int64_t room_bytes = (int64_t{2} << 30) - kWorkerBytes - kEngineBaseBytes;
   EXPECT_LE(plan.state.block_rows * 174 * 5, room_bytes);
   EXPECT_GE(plan.state.block_rows * 174 * 6, room_bytes);
 }

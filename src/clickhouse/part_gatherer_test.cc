@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "clickhouse/tuning.h"
 #include "testing/test_world.h"
 
 namespace partforge::clickhouse {
@@ -82,7 +83,7 @@ TEST(GatherParts, ThousandsOfPartsGoByTheirNumber) {
 
 TEST(GatherParts, AGroupFitsOneBlockInTheSlotsMemory) {
   GatherRules rules = RulesOf(1);
-  rules.memory_cap_bytes = 300'000'000 + 330'000'000;                        // 100 MB of raw bytes
+  rules.memory_cap_bytes = kWorkerBytes + kEngineBaseBytes + 330'000'000;    // 100 MB raw
   const ClaimOffer offer = OfferOf(std::vector<Task>(10, PartOf(250'000)));  // 25 MB each
   EXPECT_EQ(SizesOf(Gather(offer, rules)), (std::vector<size_t>{3, 4, 3}));
 }
