@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "base/json.h"
 #include "job/job_rows.h"
 #include "job/sql_job_store.h"
 #include "job/sql_job_store_rows.h"
@@ -184,17 +182,17 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
   PF_ASSIGN(offer.tasks, ReadTasks(rows));
   const std::vector<std::vector<size_t>> chosen = rule.choose(offer);
   PF_TRY(CheckChosen(chosen, offer.tasks.size()));
-  JsonDoc id_list = JsonDoc::array();
+  std::vector<Task> wanted;
   StateCount sums;
   for (const auto& group : chosen) {
     for (const size_t index : group) {
-      id_list.push_back(offer.tasks[index].id);
+      wanted.push_back(offer.tasks[index]);
       ++sums.tasks;
       sums.bytes += offer.tasks[index].size_bytes;
     }
   }
-  if (id_list.empty()) return Leases(std::vector<Lease>{});
-  const std::string ids = DumpJson(id_list);
+  if (wanted.empty()) return Leases(std::vector<Lease>{});
+  const std::string ids = IdsOf(wanted);
   PF_ASSIGN(const SqlRows taken,
             session.Run(statements::kClaimGathered, {{"job", head.job}, {"ids", ids}}));
   if (std::ssize(taken) != sums.tasks)
@@ -394,6 +392,15 @@ Result<std::optional<Lease>> SqlJobStore::ClaimBatch(const Context& ctx,
 
 Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
+    if (lease.tasks.size() > 1) {
+      PF_ASSIGN(const SqlRows rows,
+                session.Run(statements::kRenewMany, {{"job", lease.tasks[0].job},
+                                                     {"ids", IdsOf(lease.tasks)},
+                                                     {"token", lease.token},
+                                                     {"lease_ms", lease_ms}}));
+      if (rows.changed() == std::ssize(lease.tasks)) return {};
+      return LeaseLost("renew with others", lease.tasks[0].id, lease.tasks[0].epoch);
+    }
     for (const Task& task : lease.tasks) {
       PF_ASSIGN(const SqlRows rows, session.Run(statements::kRenew, {{"job", task.job},
                                                                      {"task", task.id},
@@ -408,6 +415,20 @@ Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_
 
 Result<bool> SqlJobStore::Report(const Context& ctx, const Lease& lease, const Progress& progress) {
   return WriteFor<bool>(ctx, *db_, [&](SqlSession& session) -> Result<bool> {
+    if (lease.tasks.size() > 1 && lease.output.empty()) {
+      PF_ASSIGN(const SqlRows rows,
+                session.Run(statements::kProgressMany, {{"job", lease.tasks[0].job},
+                                                        {"ids", IdsOf(lease.tasks)},
+                                                        {"token", lease.token},
+                                                        {"stage", progress.stage},
+                                                        {"fraction", progress.fraction},
+                                                        {"rows", progress.rows},
+                                                        {"bytes", progress.bytes},
+                                                        {"blocks", progress.blocks},
+                                                        {"progress", progress.detail}}));
+      if (rows.changed() == std::ssize(lease.tasks)) return false;
+      return LeaseLost("report progress with others", lease.tasks[0].id, lease.tasks[0].epoch);
+    }
     for (const Task& task : lease.tasks) {
       PF_ASSIGN(const SqlRows rows,
                 session.Run(statements::kProgress, {{"job", task.job},
