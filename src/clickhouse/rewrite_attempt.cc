@@ -242,6 +242,9 @@ Status RewriteAttempt::FetchOne(const Context& ctx, AttemptSource& source, int t
                              .buckets = {}};
   PF_TRY(MakeDirectories(request.directory.parent_path()));
   PF_ASSIGN(source.fetched, FetchSource(ctx, store_, request));
+  // Of a thousand parts these would be the largest thing in memory, and nobody asks for them again.
+  source.fetched.manifest = {};
+  source.fetched.part.checksums = {};
   return {};
 }
 
