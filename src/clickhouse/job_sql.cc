@@ -99,6 +99,17 @@ Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_vi
       .Explain(2115, std::string(what), "take it out, or give --allow-external-reads");
 }
 
+// A line break in a name cannot be told from the end of a line in what EXPLAIN answers.
+Status CheckColumnNames(const CreateTable& table) {
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.name.find('\n') == std::string::npos) continue;
+    return Status(Code::kRefused, fmt::format("the name of a column holds a line break: {}",
+                                              QuoteString(column.name)))
+        .Explain(2104, table.name.ToString(), "ALTER TABLE … RENAME COLUMN, then freeze again");
+  }
+  return {};
+}
+
 // The statement itself, while the source has no rows: what the engine refuses now (a column too
 // many, a type that does not convert) it would refuse for every part, after the upload. What reads
 // elsewhere is not asked.
@@ -162,7 +173,16 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
   PF_TRY(CheckNoExternalDefaults(ctx, local, destination.sql, "the destination's schema",
                                  request.allows_external_reads));
 
+  PF_TRY(CheckColumnNames(source.table));
+  PF_TRY(CheckColumnNames(destination.table));
+
   JobSqlVerdict verdict;
+  for (const ColumnDefinition& column : source.table.columns) {
+    if (column.name != "_part_offset") continue;
+    verdict.is_chunk_safe = false;
+    verdict.chunk_refusal =
+        "the source has a column _part_offset, which hides the number of a row in its part";
+  }
   verdict.source = source.table.name;
   verdict.destination = destination.table.name;
   for (const std::string& removal : source.removals)
