@@ -141,7 +141,7 @@ Status TakenBack(const Status& reason, const ImportTarget& target) {
                "when the server or this machine has more memory, run the same command again");
 }
 
-constexpr int kInDoubt = 2138, kBoundElsewhere = 2134;
+constexpr int kMissingObject = 2126, kBoundElsewhere = 2134, kInDoubt = 2138;
 
 // Of a commit that is bound to a table of another uuid: whether that table can still be named.
 Status BoundElsewhere(const Context& ctx, Engine& engine, const std::string& bound_target,
@@ -444,7 +444,11 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
           publisher.ProposeTask(inner, request.job_id, id);
       if (!proposed.ok()) {
         const Code code = proposed.status().code();
-        if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
+        // A store that holds nothing of the job has no other artifact either.
+        const bool is_wrong_store =
+            code == Code::kRefused && proposed.status().explanation().pf_number == kMissingObject;
+        if (code == Code::kCancelled || code == Code::kUnavailable ||
+            code == Code::kUnknownOutcome || is_wrong_store)
           return proposed.status();
         const bool is_damaged = (code == Code::kCorruption || code == Code::kNotFound) &&
                                 !IsOfSurroundings(proposed.status());

@@ -168,13 +168,12 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
   PF_ASSIGN(options.engine, ReadEngineNames(ctx, local));
   PF_ASSIGN(LocalDdl source, NormalizeSource(request.source_schema, options));
   PF_ASSIGN(LocalDdl destination, NormalizeDestination(request.destination_schema, options));
+  PF_TRY(CheckColumnNames(source.table));
+  PF_TRY(CheckColumnNames(destination.table));
   PF_TRY(CheckNoExternalDefaults(ctx, local, source.sql, "the source's schema",
                                  request.allows_external_reads));
   PF_TRY(CheckNoExternalDefaults(ctx, local, destination.sql, "the destination's schema",
                                  request.allows_external_reads));
-
-  PF_TRY(CheckColumnNames(source.table));
-  PF_TRY(CheckColumnNames(destination.table));
 
   JobSqlVerdict verdict;
   for (const ColumnDefinition& column : source.table.columns) {

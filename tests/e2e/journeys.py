@@ -323,15 +323,16 @@ def test_missing_objects(folder, server, place):
 # A wrong --s3-endpoint says nothing about artifacts and parts: all of them stay as they are.
 def test_the_wrong_object_store(folder, server, place):
     rig = Rig(folder, server, place, "elsewhere")
-    job = plain(rig, "elsewhere", rows=100)
-    job.freeze()
-    job.upload()
+    waiting, job = plain(rig, "waiting", rows=10), plain(rig, "elsewhere", rows=100)
+    for one in (waiting, job):
+        one.freeze()
+        one.upload()
     os.makedirs(os.path.join(folder, "empty", "forge"))
     stores = [(["--s3-endpoint=file://" + os.path.join(folder, "empty")], 2126), (["--s3-endpoint=file:///nowhere"], 2126),
               (["--s3-endpoint=file:///dev/null"], 7015)]
     for store, _ in stores:
-        rig.run("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *store, *rig.scratch, expect=None)
-        counts = job.summary()["counts"]
+        rig.run("worker", "--once", "--job-id=" + waiting.id, "--metrics-addr=", *rig.state, *store, *rig.scratch, expect=None)
+        counts = waiting.summary()["counts"]
         check(counts["READY"] == 2, "a worker with %s: %s" % (store, counts))
     job.work()
     for store, code in stores:
