@@ -92,6 +92,7 @@ void JobRig::Work(const RewriteSettings& settings) {
   };
   RewriteExecutor rewriter(*state_, store_of_bucket, slots_, settings);
   HastyExecutor executor(rewriter);
+  const PartGatherer gatherer(gathering.value_or(GatherRules{}));
   KindTable kinds;
   ASSERT_TRUE(kinds
                   .Add(JobKind{.name = std::string(kRewriteKind),
@@ -99,7 +100,8 @@ void JobRig::Work(const RewriteSettings& settings) {
                                .executor = &executor,
                                .committer = nullptr,
                                .batch_executor = nullptr,
-                               .grouping = CommitGrouping::kTask})
+                               .grouping = CommitGrouping::kTask,
+                               .gatherer = gathering ? &gatherer : nullptr})
                   .ok());
   WorkerOptions options;
   options.name = fmt::format("worker-{}", ++works_);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "clickhouse/artifact.h"
 #include "clickhouse/import_job.h"
+#include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_rig.h"
 #include "clickhouse/upload_freeze.h"
@@ -51,6 +53,8 @@ class JobRig {
   SqlJobStore& state() { return *state_; }
   LocalStore& store() { return *store_; }
   const testing::TempDir& dir() const { return dir_; }
+  // Whether Work takes small parts together, and by what rules.
+  std::optional<GatherRules> gathering = {};
   // Moves the clock of the job store: leases run out, back-offs end.
   void ShiftStoreClockMs(int64_t ms) { *clock_offset_ms_ += ms; }
 
