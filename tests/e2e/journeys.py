@@ -471,7 +471,7 @@ def test_parts_together(folder, server, place):
     inputs = [p for p in parts if p["status"] == "SUPERSEDED"]
     check(output["tier"] == "T5b" and output["source_parts"] == 50 and "50 parts" in output["tier_reason"], "output: %s" % output)
     check(len(inputs) == 50 and {p["superseded_by"] for p in inputs} == {output["part_id"]}, "inputs: %s" % inputs[:2])
-    history = rig.json("events", "--job-id=" + job.id, "--limit=1000", *rig.state)["events"]
+    history = rig.json("events", "--job-id=" + job.id, *rig.state)["events"]
     for name, count in (("claimed", 50), ("superseded", 50), ("output_added", 1)):
         check(len([e for e in history if e["event"] == name]) == count, "events %s" % name)
     rig.run("verify", job.id, "--level=rows", *rig.state, *rig.store, *rig.scratch)
