@@ -19,7 +19,7 @@ constexpr int64_t kPassingFailuresMax = 5;
 // A store that refuses, or a full one, says nothing about the part.
 bool IsOfEnvironment(const Failure& failure, bool is_transfer) {
   if (failure.code != 0) return failure.failure_class == FailureClass::kEnv;
-  if (failure.failure_class == FailureClass::kEnv) return true;
+  if (failure.failure_class == FailureClass::kEnv || IsOfSurroundings(failure.status)) return true;
   const Code code = failure.status.code();
   return is_transfer &&
          (code == Code::kInvalidArgument || code == Code::kExhausted || code == Code::kConflict);

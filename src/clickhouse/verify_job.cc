@@ -14,6 +14,7 @@
 #include "clickhouse/source_fetch.h"
 #include "engine/sql_text.h"
 #include "job/each_task.h"
+#include "job/failure.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -204,7 +205,10 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
       status = PartVerification(request, job, sources).Run(ctx, output, seen);
     }
     if (!status.ok()) {
-      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable) return status;
+      // What the store or this machine refuses says nothing about the artifact.
+      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable ||
+          IsOfSurroundings(status))
+        return status;
       seen.verdict = Verdict::kFail;
       seen.message = status.message();
     }

@@ -1,6 +1,7 @@
 #include "job/failure.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace partforge {
@@ -71,6 +72,14 @@ bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
 }
 
 }  // namespace
+
+bool IsOfSurroundings(const Status& status) {
+  constexpr int kMissingObject = 2126;  // kRefused: not this one is missing, but the whole job
+  constexpr auto kSurroundings = std::to_array<int>({7002, 7003, 7004, 7005, 7009, 7012, 7015});
+  const int number = status.explanation().pf_number;
+  if (number == kMissingObject) return status.code() == Code::kRefused;
+  return std::find(kSurroundings.begin(), kSurroundings.end(), number) != kSurroundings.end();
+}
 
 std::string RecordedError(const Status& status) {
   const int number = status.explanation().pf_number;

@@ -21,6 +21,12 @@ struct Failure {
 // !status.ok().
 Failure FailureFrom(const Status& status);
 
+// Whether a failure tells of the process's surroundings and nothing of the task or its artifact:
+// credentials, rights, a bucket or folder that is not there, what the operating system refuses, a
+// store that holds nothing of the job. Another machine, or this one when it is set right, does not
+// meet it. Requires !status.ok().
+bool IsOfSurroundings(const Status& status);
+
 // What is kept of a failure for people: "PF2145: …", at most 4 KiB. Requires !status.ok().
 std::string RecordedError(const Status& status);
 // The reverse, for whoever tells a recorded failure to a person: the PF number is taken off the

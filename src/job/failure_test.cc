@@ -51,6 +51,20 @@ TEST(RecordedStatus, GivesBackNumberAndCode) {
   }
 }
 
+TEST(IsOfSurroundings, IsWhatAnotherMachineWouldNotMeet) {
+  const auto is_of = [](Code code, int number) {
+    return IsOfSurroundings(Status(code, "x").Explain(number, "", ""));
+  };
+  EXPECT_TRUE(is_of(Code::kRefused, 7003));      // credentials
+  EXPECT_TRUE(is_of(Code::kInternal, 7015));     // ENOTDIR, EMFILE, …
+  EXPECT_TRUE(is_of(Code::kCorruption, 7015));   // EIO
+  EXPECT_TRUE(is_of(Code::kRefused, 2126));      // nothing of the job is there
+  EXPECT_FALSE(is_of(Code::kCorruption, 2126));  // one object is missing
+  EXPECT_FALSE(is_of(Code::kCorruption, 2133));
+  EXPECT_FALSE(is_of(Code::kCorruption, 7006));
+  EXPECT_FALSE(IsOfSurroundings(Status(Code::kRefused, "the server refuses the part")));
+}
+
 TEST(RecordedError, BeginsWithTheNumberAndIsBounded) {
   EXPECT_EQ(RecordedError(Status(Code::kInternal, "x")), "x");
   EXPECT_EQ(RecordedError(Status(Code::kCorruption, "x").Explain(2133, "part", "retry")),

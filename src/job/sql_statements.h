@@ -379,7 +379,7 @@ inline constexpr SqlStatement kChosenByPieces = {
     "SELECT DISTINCT task_id, epoch FROM pieces WHERE commit_id = :commit ORDER BY task_id, epoch"};
 inline constexpr SqlStatement kPieces = {"pieces", R"sql(
 SELECT piece_no, task_id, epoch, shard, partition_id, stage_table, stage_part, token, files_hash, row_count, size_bytes, dev, ino, state
-FROM pieces WHERE commit_id = :commit ORDER BY piece_no)sql"};
+FROM pieces WHERE commit_id = :commit AND piece_no BETWEEN :first AND :last ORDER BY piece_no)sql"};
 inline constexpr SqlStatement kThings = {"things", R"sql(
 SELECT object_id, kind, name, uuid, state, shard FROM objects WHERE job_id = :job ORDER BY object_id)sql"};
 inline constexpr SqlStatement kEvents = {"events", R"sql(

@@ -120,6 +120,21 @@ def test_three_hundred_partitions(folder, server, place):
     check(job.summary()["current_output_clickhouse_parts"] == 300, "not 300 parts")
 
 
+# Of rows with equal versions the last one stays, as with INSERT SELECT: parts come in the order of the source, whoever imports.
+def test_equal_versions_keep_the_last_row(folder, server, place):
+    rig = Rig(folder, server, place, "versions")
+    for number, tier in enumerate([[], ["--tier=T6"], ["--tier=seed", "--insert-chunk-min-rows=300"]]):
+        job = Job(rig, "versions%d" % number, "id UInt64, k UInt64, v UInt8",
+                  "(k UInt64, v UInt8, id UInt64) ENGINE = ReplacingMergeTree(v) ORDER BY k", select="k, v, id")
+        job.tables(*["SELECT number, number %% 50, 1 FROM numbers(%d, 1000)" % (part * 1000) for part in range(6)])
+        job.freeze()
+        job.upload()
+        job.work(*tier)
+        job.publish("--import-concurrency=4")
+        last = server.number("SELECT count() FROM %s FINAL WHERE id >= 5950" % job.destination)
+        check(last == 50, "%s: %d of 50 keys have their last row" % (tier, last))
+
+
 def test_two_workers_at_once(folder, server, place):
     rig = Rig(folder, server, place, "pair")
     job = plain(rig, "pair", rows=300, parts=6)
@@ -306,6 +321,52 @@ def test_missing_objects(folder, server, place):
     check(job.compare() == 1600, "not all rows")
 
 
+# A wrong --s3-endpoint says nothing about artifacts and parts: all of them stay as they are.
+def test_the_wrong_object_store(folder, server, place):
+    rig = Rig(folder, server, place, "elsewhere")
+    waiting, job = plain(rig, "waiting", rows=10), plain(rig, "elsewhere", rows=100)
+    for one in (waiting, job):
+        one.freeze()
+        one.upload()
+    os.makedirs(os.path.join(folder, "empty", "forge"))
+    stores = [(["--s3-endpoint=file://" + os.path.join(folder, "empty")], 2126), (["--s3-endpoint=file:///nowhere"], 2126),
+              (["--s3-endpoint=file:///dev/null"], 7015)]
+    for store, _ in stores:
+        rig.run("worker", "--once", "--job-id=" + waiting.id, "--metrics-addr=", *rig.state, *store, *rig.scratch, expect=None)
+        counts = waiting.summary()["counts"]
+        check(counts["READY"] == 2, "a worker with %s: %s" % (store, counts))
+    job.work()
+    for store, code in stores:
+        err = rig.refused(code, 3 if code == 2126 else 1, *job.import_words(), *store)
+        check("retry-failed" not in err, err)
+        check(job.summary()["counts"]["FINISHED"] == 2, "an import from %s: %s" % (store, job.summary()))
+        err = rig.refused(code, 3 if code == 2126 else 1, "verify", job.id, *rig.state, *store)
+        check("retry-failed" not in err, err)
+    # What a killed import left of its check of the folder.
+    probe = os.path.join(server.folder_of(job.database, "dst"), "detached", "pftmp_probe_0123456789abcdef")
+    os.makedirs(probe + "_renamed")
+    os.makedirs(probe)
+    job.publish()
+    check(job.compare() == 160, "not all rows")
+
+
+def test_column_names_that_cannot_be_followed(folder, server, place):
+    rig = Rig(folder, server, place, "colnames")
+    job = Job(rig, "newline", "id UInt64, `a\\nb` String", "(id UInt64, s String) ENGINE = MergeTree ORDER BY id", select="id, `a\\nb` AS s")
+    job.tables("SELECT number, 'x' FROM numbers(10)")
+    job.freeze()
+    check("line break" in rig.refused(2104, 3, *job.upload_words()), "the reason is not told")
+    # Ranges are cut by the number of a row in its part, which this column hides.
+    job = Job(rig, "hidden", "id UInt64, _part_offset UInt64", "(id UInt64, s UInt64) ENGINE = MergeTree ORDER BY id", select="id, _part_offset AS s")
+    job.tables("SELECT number, number * 7 FROM numbers(1000)")
+    job.freeze()
+    check("_part_offset" in rig.refused(2114, 3, *job.upload_words()), "the reason is not told")
+    job.upload("--chunk-unsafe=single")
+    job.work("--tier=seed", "--insert-chunk-min-rows=100")
+    job.publish()
+    check(job.compare() == 1000, "not all rows")
+
+
 def test_damaged_manifests(folder, server, place):
     rig = Rig(folder, server, place, "manifests")
     job = plain(rig, "manifests", rows=100)
@@ -450,6 +511,6 @@ def test_a_bad_part_among_many(folder, server, place):
 
 
 ALL = [test_small_job, test_parts_together, test_a_bad_part_among_many, test_types, test_odd_names, test_filter_that_matches_nothing, test_one_part_is_filtered_away, test_empty_table,
-       test_three_hundred_partitions, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
+       test_three_hundred_partitions, test_equal_versions_keep_the_last_row, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
        test_an_import_holds_the_lock, test_import_into_another_shape, test_flipped_byte_in_a_finished_tar, test_flipped_byte_in_a_source_file,
-       test_missing_objects, test_damaged_manifests, test_damaged_receipts, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]
+       test_missing_objects, test_the_wrong_object_store, test_column_names_that_cannot_be_followed, test_damaged_manifests, test_damaged_receipts, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]
