@@ -60,6 +60,11 @@ TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
   return edit;
 }
 
+// Tasks that were taken together: one of them may be to blame, and which is not known.
+bool IsGathered(const Lease& lease) {
+  return lease.tasks.size() > 1 && lease.tasks.front().state == TaskState::kInProgress;
+}
+
 bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
   if (attempts_max <= 0) return false;
   return std::any_of(lease.tasks.begin(), lease.tasks.end(),
@@ -113,6 +118,7 @@ Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_
 }
 
 Settlement FailedSettlement(const Lease& lease, const Failure& failure) {
+  if (IsGathered(lease)) return ReleasedSettlement(lease, &failure, 0);
   Settlement settlement;
   for (const Task& task : lease.tasks) {
     settlement.edits.push_back(EndOf(task, TaskState::kFailed, &failure));

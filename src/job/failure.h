@@ -36,7 +36,9 @@ Status RecordedStatus(std::string_view error, std::string_view failure_class);
 // Every task of the lease goes back where it was claimed from (READY, or COMPACT_READY for a batch)
 // and is not taken again for `backoff_ms`. `failure` may be null: handed back without a reason.
 Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms);
-// Every task of the lease becomes FAILED.
+// The task of the lease becomes FAILED, and so does every input of a compaction. Tasks that were
+// gathered (READY before) go back instead, each with the failure's class, by which the next claim
+// knows to take it alone: then the one to blame fails, and the others do not.
 Settlement FailedSettlement(const Lease& lease, const Failure& failure);
 
 struct FailureRules {

@@ -22,7 +22,9 @@ Lease LeaseOf(TaskState state, int64_t attempts = 1) {
 
 TaskEdit FirstEdit(const Status& status, const FailureRules& rules,
                    TaskState state = TaskState::kInProgress, int64_t attempts = 1) {
-  return SettlementFor(LeaseOf(state, attempts), status, rules).edits.at(0);
+  Lease lease = LeaseOf(state, attempts);
+  lease.tasks.resize(1);
+  return SettlementFor(lease, status, rules).edits.at(0);
 }
 
 TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
@@ -131,6 +133,26 @@ TEST(Backoff, GrowsToTenSecondsAndStaysWithinAFifth) {
   }
   EXPECT_LE(BackoffMs(random, INT64_MAX), 12'000);
   EXPECT_GE(BackoffMs(random, 0), 800);
+}
+
+TEST(SettlementFor, TasksThatWereGatheredNeverFailTogether) {
+  Lease lease;
+  for (const char* const id : {"a", "b"}) {
+    Task task;
+    task.id = id;
+    task.state = TaskState::kInProgress;
+    task.attempts = 9;
+    lease.tasks.push_back(task);
+  }
+  for (const Code code : {Code::kCorruption, Code::kInternal, Code::kExhausted}) {
+    const Settlement ended =
+        SettlementFor(lease, Status(code, "one of them"), FailureRules{.attempts_max = 3});
+    ASSERT_EQ(ended.edits.size(), 2u);
+    for (const TaskEdit& edit : ended.edits) {
+      EXPECT_EQ(edit.to, TaskState::kReady);
+      EXPECT_FALSE(edit.failure_class.empty());
+    }
+  }
 }
 
 }  // namespace
