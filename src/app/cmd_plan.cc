@@ -3,17 +3,15 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
-#include "app/job_records.h"
 #include "app/option_groups.h"
+#include "app/part_plan.h"
 #include "app/wire.h"
 #include "base/units.h"
-#include "clickhouse/insert_tier.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 
 namespace partforge::app {
 namespace {
-
-constexpr int64_t kPageTasks = 1000;
 
 // What workers with these settings would do with the parts of a job that are still waiting.
 Status Run(const CommandInput& input) {
@@ -24,65 +22,35 @@ Status Run(const CommandInput& input) {
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, use));
-  PF_ASSIGN(const clickhouse::Tuning tuning, clickhouse::Tune(use.limits, use.slots));
-  Table table{{{.title = "PART_ID"},
-               {.title = "ROWS", .is_right_aligned = true},
-               {.title = "SIZE", .is_right_aligned = true},
-               {.title = "TIER"},
-               {.title = "CHUNKS", .is_right_aligned = true},
-               {.title = "BLOCK_ROWS", .is_right_aligned = true},
-               {.title = "WHY", .is_right_aligned = false, .may_be_cut = true}},
-              {}};
-  JsonDoc parts = JsonDoc::array();
-  std::string after;
-  int64_t bytes = 0, rows = 0;
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state->Page(input.ctx, job_id, TaskState::kReady, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
-                clickhouse::RewriteTaskSpec::FromJson(task.payload));
-      const clickhouse::InsertPlan plan =
-          clickhouse::PlanInsert({.block = {.memory_cap_bytes = use.memory_cap_bytes,
-                                            .slots = use.slots,
-                                            .rows = part.rows,
-                                            .data_uncompressed_bytes = part.uncompressed_bytes,
-                                            .factor = 3.3},
-                                  .tuning = tuning,
-                                  .forced = settings.tier,
-                                  .is_chunk_safe = job.is_chunk_safe,
-                                  .chunk_rows_min = settings.chunk_rows_min,
-                                  .is_chunk_rows_explicit = settings.is_chunk_rows_explicit});
-      table.rows.push_back(
-          {task.id, FormatCount(part.rows), FormatBytes(part.size_bytes),
-           std::string(clickhouse::TierName(plan.state.tier)),
-           FormatCount(static_cast<int64_t>(plan.ranges.size())),
-           plan.state.block_rows == 0 ? "engine" : FormatCount(plan.state.block_rows),
-           plan.reason});
-      parts.push_back(JsonDoc{{"part_id", task.id},
-                              {"rows", part.rows},
-                              {"bytes", part.size_bytes},
-                              {"uncompressed_bytes", part.uncompressed_bytes},
-                              {"tier", std::string(clickhouse::TierName(plan.state.tier))},
-                              {"chunks", plan.ranges.size()},
-                              {"block_rows", plan.state.block_rows},
-                              {"why", plan.reason}});
-      bytes += part.size_bytes;
-      rows += part.rows;
-    }
-    if (!page.next) break;
-    after = *page.next;
-  }
+  PF_ASSIGN(PartPlan plan, PartPlan::Make(use, settings, job));
+  PF_TRY(
+      ForEachTaskIn(input.ctx, *state, job_id, TaskState::kReady, [&](const Task& task) -> Status {
+        PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
+                  clickhouse::RewriteTaskSpec::FromJson(task.payload));
+        plan.Add({.id = task.id,
+                  .rows = part.rows,
+                  .size_bytes = part.size_bytes,
+                  .uncompressed_bytes = part.uncompressed_bytes});
+        return {};
+      }));
   input.out.Line(fmt::format("plan   {}   {} waiting parts · {} rows · {} on {} slots", job_id,
-                             parts.size(), FormatCount(rows), FormatBytes(bytes), use.slots));
-  input.out.Text(RenderTable(table, input.out.style()));
+                             plan.part_count(), FormatCount(plan.rows()),
+                             FormatBytes(plan.size_bytes()), use.slots));
+  input.out.Text(RenderTable(plan.ToTable(), input.out.style()));
+  if (plan.part_count() > 0) input.out.Line("tiers   " + plan.TierText());
+  const std::vector<std::string> notes = NotesOnJob(job);
+  for (const std::string& note : notes) input.out.Line("note    " + note);
+  for (const std::string& warning : job.warnings) input.out.Line("warning " + warning);
   input.out.Document("plan", JsonDoc{{"job_id", job_id},
                                      {"slots", use.slots},
                                      {"memory_bytes", use.memory_cap_bytes},
-                                     {"rows", rows},
-                                     {"bytes", bytes},
-                                     {"parts", parts}});
-  if (parts.empty() && input.options.Bool("fail-if-empty"))
+                                     {"rows", plan.rows()},
+                                     {"bytes", plan.size_bytes()},
+                                     {"tiers", plan.TierDocument()},
+                                     {"parts", plan.PartsDocument()},
+                                     {"notes", notes},
+                                     {"warnings", job.warnings}});
+  if (plan.part_count() == 0 && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "no part is waiting")
         .Explain(1016, job_id, "partforge job-status shows what became of them");
   return {};

@@ -1,72 +1,166 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/commands.h"
 #include "app/option_groups.h"
 #include "app/wire.h"
+#include "base/units.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 
 namespace partforge::app {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
+constexpr int kNotRetried = 2131;
+constexpr size_t kEditsAtOnce = 1000;
+constexpr TaskState kStates[] = {
+    TaskState::kFailed,   TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
+    TaskState::kFinished, TaskState::kImporting,  TaskState::kImported,     TaskState::kSuperseded};
+
+// Which parts go back into the queue (clickhouse-parts §8.7).
+struct Selection {
+  std::string part;                // one only; empty = all that fit
+  bool takes_in_progress = false;  // whoever works on them now is fenced
+  bool takes_stale = false;        // IN_PROGRESS without progress for so long, and nothing else
+  int64_t stale_after_ms = 0;
+  bool is_forced = false;  // whatever state they are in
+};
+
+Result<Selection> SelectionFrom(const ResolvedOptions& options) {
+  Selection chosen{.part = options.String("part-id"),
+                   .takes_in_progress = options.Bool("include-in-progress"),
+                   .takes_stale = options.Bool("stale"),
+                   .stale_after_ms = options.DurationMs("stale-after"),
+                   .is_forced = options.Bool("force")};
+  const int ways =
+      (chosen.part.empty() ? 0 : 1) + (options.Bool("all") ? 1 : 0) + (chosen.takes_stale ? 1 : 0);
+  const auto usage = [](int number, std::string message, std::string what_to_do) {
+    return Status(Code::kInvalidArgument, std::move(message))
+        .Explain(number, "retry-failed", std::move(what_to_do));
+  };
+  if (ways != 1) {
+    return usage(ways == 0 ? 1006 : 1010, "exactly one of --all, --part-id and --stale is needed",
+                 "--all, --stale or --part-id=PART");
+  }
+  if (chosen.stale_after_ms <= 0)
+    return usage(1005, "--stale-after is not positive", "--stale-after=5m");
+  if (chosen.is_forced && (chosen.takes_in_progress || chosen.takes_stale)) {
+    return usage(1010, "--force takes parts in any state already",
+                 "keep one of --force, --stale and --include-in-progress");
+  }
+  if (chosen.takes_stale && chosen.takes_in_progress) {
+    return usage(1010, "--stale takes only those in progress that stand still",
+                 "keep one of --stale and --include-in-progress");
+  }
+  return chosen;
+}
+
+// When the worker told of the part last.
+Result<int64_t> LastSignMs(const Context& ctx, SqlJobStore& state, const Task& task) {
+  PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+  int64_t last_ms = task.started_at_ms;
+  for (const AttemptView& attempt : attempts) {
+    if (attempt.epoch == task.epoch)
+      last_ms = std::max({last_ms, attempt.opened_at_ms, attempt.progress_at_ms});
+  }
+  return last_ms;
+}
+
+// Rows of it are published, may be, or stand in another artifact: a second time would double them.
+bool IsPublished(TaskState state) {
+  return state == TaskState::kImporting || state == TaskState::kImported ||
+         state == TaskState::kSuperseded;
+}
+
+Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& chosen,
+                      int64_t now_ms, const Task& task) {
+  if (!chosen.part.empty() && task.id != chosen.part) return false;
+  if (chosen.is_forced) return true;
+  if (task.state == TaskState::kFailed) return !chosen.takes_stale;
+  if (task.state != TaskState::kInProgress) return false;
+  if (!chosen.takes_stale) return chosen.takes_in_progress;
+  PF_ASSIGN(const int64_t last_ms, LastSignMs(ctx, state, task));
+  return now_ms - last_ms > chosen.stale_after_ms;
+}
+
+TaskEdit EditOf(const Selection& chosen, const Task& task) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = task.state;
+  edit.epoch = task.epoch;
+  // A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
+  const bool has_good_artifact = task.state == TaskState::kFailed && task.winner != 0 &&
+                                 task.failure_class != "data" && !chosen.is_forced;
+  edit.to = has_good_artifact ? TaskState::kFinished : TaskState::kReady;
+  return edit;
+}
+
+Status CheckOnePart(const CommandInput& input, SqlJobStore& state, const Selection& chosen,
+                    const std::string& job) {
+  if (chosen.part.empty()) return {};
+  PF_ASSIGN(const Task task, state.GetTask(input.ctx, job, chosen.part));
+  if (chosen.is_forced || task.state == TaskState::kFailed) return {};
+  if (task.state == TaskState::kInProgress && chosen.takes_in_progress) return {};
+  return Status(Code::kRefused, fmt::format("it is {}", TaskStateName(task.state)))
+      .Explain(kNotRetried, chosen.part,
+               task.state == TaskState::kInProgress
+                   ? "a worker has it; --include-in-progress takes it away from that worker"
+                   : "only FAILED parts are tried again; --force makes a part again that is "
+                     "rewritten and not published");
+}
 
 Status Run(const CommandInput& input) {
-  const std::string job = input.options.String("job-id"), part = input.options.String("part-id");
-  if (part.empty() == !input.options.Bool("all")) {
-    return Status(Code::kInvalidArgument, "exactly one of --all and --part-id is needed")
-        .Explain(part.empty() ? 1006 : 1010, "retry-failed", "--all, or --part-id=PART");
-  }
-  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
-  PF_TRY(state->View(input.ctx, job));
-  Settlement settlement;
+  const std::string job = input.options.String("job-id");
+  const bool is_dry = input.options.Bool("dry-run");
+  PF_ASSIGN(const Selection chosen, SelectionFrom(input.options));
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state,
+            OpenState(input, is_dry ? SchemaUse::kRead : SchemaUse::kWrite));
+  PF_ASSIGN(const JobView view, state->View(input.ctx, job));
+  PF_TRY(CheckOnePart(input, *state, chosen, job));
+  std::vector<TaskEdit> edits;
   JsonDoc list = JsonDoc::array();
-  std::string after;
-  if (!part.empty()) {
-    PF_ASSIGN(const Task task, state->GetTask(input.ctx, job, part));
-    if (task.state != TaskState::kFailed) {
-      return Status(Code::kRefused, fmt::format("it is {}", TaskStateName(task.state)))
-          .Explain(2131, part,
-                   "only FAILED parts are tried again; parts that are published or being published "
-                   "never are");
-    }
+  for (const TaskState from : kStates) {
+    PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, [&](const Task& task) -> Status {
+      PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
+      if (!is_chosen) return {};
+      if (IsPublished(task.state)) {
+        return Status(Code::kRefused,
+                      fmt::format("it is {}: its rows would come twice", TaskStateName(task.state)))
+            .Explain(kNotRetried, task.id,
+                     "a part that is published or being published is never made again; name "
+                     "others with --part-id");
+      }
+      edits.push_back(EditOf(chosen, task));
+      list.push_back(JsonDoc{{"part_id", task.id},
+                             {"from", std::string(TaskStateName(task.state))},
+                             {"to", std::string(TaskStateName(edits.back().to))}});
+      return {};
+    }));
   }
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state->Page(input.ctx, job, TaskState::kFailed, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      if (!part.empty() && task.id != part) continue;
-      TaskEdit edit;
-      edit.id = task.id;
-      edit.from = TaskState::kFailed;
-      edit.epoch = task.epoch;
-      // A failed import goes back to FINISHED unless its bytes were bad: then the part is made
-      // again.
-      const bool has_good_artifact = task.winner != 0 && task.failure_class != "data";
-      edit.to = has_good_artifact ? TaskState::kFinished : TaskState::kReady;
-      settlement.edits.push_back(edit);
-      list.push_back(JsonDoc{
-          {"part_id", task.id}, {"from", "FAILED"}, {"to", std::string(TaskStateName(edit.to))}});
-    }
-    if (!page.next) break;
-    after = *page.next;
+  for (size_t at = 0; at < edits.size() && !is_dry; at += kEditsAtOnce) {
+    const std::span<const TaskEdit> some =
+        std::span(edits).subspan(at, std::min(kEditsAtOnce, edits.size() - at));
+    PF_TRY(state->ChangeTasks(input.ctx, job, some, {}, OpenWork::kEnd));
   }
-  const size_t count = settlement.edits.size();
-  for (size_t at = 0; at < count; at += kPageTasks) {
-    Settlement piece;
-    piece.edits.assign(
-        settlement.edits.begin() + static_cast<std::ptrdiff_t>(at),
-        settlement.edits.begin() + static_cast<std::ptrdiff_t>(std::min(count, at + kPageTasks)));
-    PF_TRY(state->Amend(input.ctx, job, piece));
+  if (!edits.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
+  input.out.Line(
+      fmt::format("{} parts {} be tried again", edits.size(), is_dry ? "would" : "will"));
+  JsonDoc document{{"job_id", job},
+                   {"forced", chosen.is_forced},
+                   {"dry_run", is_dry},
+                   {"retried", is_dry ? size_t{0} : edits.size()},
+                   {"parts", list}};
+  if (chosen.takes_stale) {
+    document["stale"] = true;
+    document["stale_after"] = FormatDurationMs(chosen.stale_after_ms);
   }
-  if (count > 0) PF_TRY(state->SetPaused(input.ctx, job, false));
-  input.out.Line(fmt::format("{} parts will be tried again", count));
-  input.out.Document(
-      "retry-failed",
-      JsonDoc{{"job_id", job}, {"forced", false}, {"retried", count}, {"parts", list}});
-  if (count == 0 && input.options.Bool("fail-if-empty"))
-    return Status(Code::kNotFound, "no part has failed").Explain(1016, job, "partforge job-status");
+  input.out.Document("retry-failed", document);
+  if (edits.empty() && input.options.Bool("fail-if-empty"))
+    return Status(Code::kNotFound, "no part is to be tried again")
+        .Explain(1016, job, "partforge job-status");
   return {};
 }
 
@@ -87,7 +181,25 @@ Command RetryFailedCommand() {
                          {.name = "all",
                           .type = OptionType::kBool,
                           .default_text = "false",
-                          .help = "every failed part"}},
+                          .help = "every failed part"},
+                         {.name = "stale",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "parts in progress whose worker says nothing any more"},
+                         {.name = "stale-after",
+                          .type = OptionType::kDuration,
+                          .default_text = "5m",
+                          .help = "how long a worker must have said nothing",
+                          .group = "Limits"},
+                         {.name = "include-in-progress",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "also parts that workers have now; those workers lose them"},
+                         {.name = "force",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "also parts that are rewritten; never published ones"},
+                         DryRunOption("print what would be tried again, write nothing")},
                         StateOptions()}),
        .related = {"job-status", "worker"}},
       Run};

@@ -9,6 +9,7 @@
 
 #include "app/command.h"
 #include "base/machine.h"
+#include "clickhouse/ddl.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/slot_engines.h"
 #include "engine/engine.h"
@@ -27,6 +28,8 @@ Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, Schema
 
 // Applies pending migrations to that store; how many.
 Result<int64_t> Migrate(const CommandInput& input);
+// How many Migrate would apply; writes nothing.
+Result<int64_t> PendingMigrations(const CommandInput& input);
 
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
@@ -91,6 +94,10 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
 
 // "cli:<user>@<host>-<pid>" and "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);
+
+// --database and --table. kRefused (PF8006) on a name that is never sent to a server: above 200
+// bytes, or with a NUL.
+Result<clickhouse::TableName> TableFrom(const CommandInput& input);
 
 // Whole text of a file named by a flag; PF1013 when it cannot be read or is blank.
 Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag);

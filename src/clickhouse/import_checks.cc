@@ -17,8 +17,6 @@
 namespace partforge::clickhouse {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
-
 bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
   return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
 }
@@ -89,17 +87,12 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
                                                const RewriteJobSpec& job,
                                                const ImportRequest& request) {
   std::vector<ArtifactTask> tasks;
-  TaskId after;
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state.Page(ctx, request.job_id, TaskState::kFinished, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      PF_ASSIGN(ArtifactTask one, ArtifactTaskOf(task, job));
-      tasks.push_back(std::move(one));
-    }
-    if (!page.next) break;
-    after = *page.next;
-  }
+  PF_TRY(ForEachTaskIn(ctx, state, request.job_id, TaskState::kFinished,
+                       [&](const Task& task) -> Status {
+                         PF_ASSIGN(ArtifactTask one, ArtifactTaskOf(task, job));
+                         tasks.push_back(std::move(one));
+                         return {};
+                       }));
   if (!request.part_id.empty()) {
     std::erase_if(tasks, [&](const ArtifactTask& task) { return task.id != request.part_id; });
   }
@@ -125,6 +118,21 @@ Status CheckReady(const JobView& view, const ImportRequest& request) {
                fmt::format("partforge job-status --job-id={}   then workers or retry-failed; "
                            "--partial imports what is finished",
                            request.job_id));
+}
+
+Status NotFinished(const ImportRequest& request) {
+  return Status(Code::kRefused, "the part is not FINISHED")
+      .Explain(2131, request.part_id,
+               fmt::format("partforge job-status --job-id={} --parts", request.job_id));
+}
+
+Result<ImportTarget> CheckImport(const Context& ctx, Engine& engine, const ImportRequest& request,
+                                 const JobView& view, const RewriteJobSpec& job) {
+  PF_TRY(CheckReady(view, request));
+  PF_ASSIGN(ImportTarget target, ReadImportTarget(ctx, engine, request.table));
+  if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
+  PF_TRY(CheckReplica(ctx, engine, target));
+  return target;
 }
 
 Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,

@@ -37,6 +37,14 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
 // kRefused (PF2132) unless every part is finished, or less is asked for.
 Status CheckReady(const JobView& view, const ImportRequest& request);
 
+// kRefused (PF2131): the one part that is asked for is not FINISHED.
+Status NotFinished(const ImportRequest& request);
+
+// What is asked before the table is locked, in this order: CheckReady, the table itself, its
+// schema, its replica. The table as it stands.
+Result<ImportTarget> CheckImport(const Context& ctx, Engine& engine, const ImportRequest& request,
+                                 const JobView& view, const RewriteJobSpec& job);
+
 // Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
 // drops them.
 Result<bool> KeepsEveryRow(const ImportTarget& target);
