@@ -11,7 +11,7 @@
 #include "app/part_plan.h"
 #include "base/units.h"
 #include "clickhouse/freeze_scan.h"
-#include "clickhouse/import_job.h"
+#include "clickhouse/import_checks.h"
 #include "clickhouse/import_target.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
@@ -183,18 +183,9 @@ Status CheckDestination(const CommandInput& input, Engine& server,
   PF_TRY(probe == Probe::kTry ? clickhouse::ProbeDetached(input.ctx, target)
                               : clickhouse::CheckDetachedRights(target));
   if (!input.options.Bool("require-empty")) return {};
-  PF_ASSIGN(const int64_t rows,
-            clickhouse::QueryInt(
-                input.ctx, server,
-                fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {}"
-                            " AND table = {} AND active",
-                            QuoteString(table.database), QuoteString(table.table)),
-                {}));
+  PF_ASSIGN(const int64_t rows, clickhouse::CountActiveRows(input.ctx, server, table));
   if (rows == 0) return {};
-  return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
-      .Explain(2123, table.ToString(),
-               "name an empty table; when an earlier import of this job has filled it, run the "
-               "import with the state store that knows it");
+  return clickhouse::NotEmpty(table, fmt::format("it has {} rows already", rows));
 }
 
 Status ShowRewritePlan(const CommandInput& input, Engine& server,

@@ -120,6 +120,22 @@ Status CheckReady(const JobView& view, const ImportRequest& request) {
                            request.job_id));
 }
 
+Result<int64_t> CountActiveRows(const Context& ctx, Engine& engine, const TableName& table) {
+  return QueryInt(
+      ctx, engine,
+      fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
+                  "table = {} AND active",
+                  QuoteString(table.database), QuoteString(table.table)),
+      {});
+}
+
+Status NotEmpty(const TableName& table, std::string why) {
+  return Status(Code::kRefused, std::move(why))
+      .Explain(2123, table.ToString(),
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
+}
+
 Status NotFinished(const ImportRequest& request) {
   return Status(Code::kRefused, "the part is not FINISHED")
       .Explain(2131, request.part_id,
@@ -148,13 +164,7 @@ Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
                  "job (upload-freeze)");
   }
   if (!request.requires_empty) return {};
-  PF_ASSIGN(
-      const int64_t rows,
-      QueryInt(ctx, engine,
-               fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
-                           "table = {} AND active",
-                           QuoteString(target.table.database), QuoteString(target.table.table)),
-               {}));
+  PF_ASSIGN(const int64_t rows, CountActiveRows(ctx, engine, target.table));
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const bool is_ours = rows <= published.confirmed + published.sent &&
                        (!keeps_every_row || rows >= published.confirmed);
@@ -167,11 +177,8 @@ Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
                  "rows were removed after the import (TRUNCATE, DELETE, DROP PARTITION); they are "
                  "published once: a new job (upload-freeze) brings them again");
   }
-  return Status(Code::kRefused,
-                fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
-      .Explain(2123, target.table.ToString(),
-               "name an empty table; when an earlier import of this job has filled it, run the "
-               "import with the state store that knows it");
+  return NotEmpty(target.table, fmt::format("it has {} rows, this job has published {}", rows,
+                                            published.confirmed));
 }
 
 Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,
