@@ -137,7 +137,7 @@ void Show(const CommandInput& input, const clickhouse::UploadPlan& job, const Pa
 Result<std::vector<std::string>> CheckSourceOnly(const CommandInput& input, Engine& server,
                                                  const clickhouse::TableName& table) {
   const Status checked = clickhouse::CheckSourceTable(input.ctx, server, table, {});
-  const int number = checked.explanation().pf_number;
+  const int number = checked.ok() ? 0 : checked.explanation().pf_number;
   const bool is_handled =
       (number == kPatchParts && input.options.Bool("apply-patches")) ||
       (number == kOpenMutations && input.options.DurationMs("wait-mutations") > 0);
