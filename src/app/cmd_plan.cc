@@ -22,17 +22,11 @@ Status Run(const CommandInput& input) {
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, use));
-  PF_ASSIGN(PartPlan plan, PartPlan::Make(use, settings, job));
-  PF_TRY(
-      ForEachTaskIn(input.ctx, *state, job_id, TaskState::kReady, [&](const Task& task) -> Status {
-        PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
-                  clickhouse::RewriteTaskSpec::FromJson(task.payload));
-        plan.Add({.id = task.id,
-                  .rows = part.rows,
-                  .size_bytes = part.size_bytes,
-                  .uncompressed_bytes = part.uncompressed_bytes});
-        return {};
-      }));
+  constexpr int64_t kCrashesMax = 3;  // default of --max-crashes
+  PartPlan plan(use, settings, kCrashesMax, job);
+  PF_TRY(ForEachTaskIn(input.ctx, *state, job_id, TaskState::kReady,
+                       [&](const Task& task) { return plan.Add(task); }));
+  PF_TRY(plan.Close());
   input.out.Line(fmt::format("plan   {}   {} waiting parts · {} rows · {} on {} slots", job_id,
                              plan.part_count(), FormatCount(plan.rows()),
                              FormatBytes(plan.size_bytes()), use.slots));

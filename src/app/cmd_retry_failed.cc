@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -86,16 +87,41 @@ Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& c
   return now_ms - last_ms > chosen.stale_after_ms;
 }
 
-TaskEdit EditOf(const Selection& chosen, const Task& task) {
+TaskEdit EditOf(const Task& task, TaskState to) {
   TaskEdit edit;
   edit.id = task.id;
   edit.from = task.state;
   edit.epoch = task.epoch;
-  // A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
-  const bool has_good_artifact = task.state == TaskState::kFailed && task.winner != 0 &&
-                                 task.failure_class != "data" && !chosen.is_forced;
-  edit.to = has_good_artifact ? TaskState::kFinished : TaskState::kReady;
+  edit.to = to;
   return edit;
+}
+
+// A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
+bool IsKept(const Selection& chosen, const Task& task) {
+  return task.state == TaskState::kFailed && task.winner != 0 && task.failure_class != "data" &&
+         !chosen.is_forced;
+}
+
+// An artifact of several source parts has no source of its own: its row goes, and they are
+// rewritten again. One transaction an output.
+Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& job,
+                   const std::vector<TaskId>& outputs, bool is_dry, JsonDoc& list) {
+  if (outputs.empty()) return {};
+  std::map<TaskId, std::vector<TaskEdit>> edits;
+  PF_TRY(ForEachTaskIn(input.ctx, state, job, TaskState::kSuperseded, [&](const Task& task) {
+    edits[task.superseded_by].push_back(EditOf(task, TaskState::kReady));
+    return Status();
+  }));
+  for (const TaskId& output : outputs) {
+    if (!is_dry) {
+      PF_TRY(state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1),
+                               OpenWork::kRefuse));
+      PF_FAULT(input.ctx, "app.output_taken_back");
+    }
+    for (const TaskEdit& edit : edits[output])
+      list.push_back(JsonDoc{{"part_id", edit.id}, {"from", "SUPERSEDED"}, {"to", "READY"}});
+  }
+  return {};
 }
 
 Status CheckOnePart(const CommandInput& input, SqlJobStore& state, const Selection& chosen,
@@ -121,11 +147,14 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const JobView view, state->View(input.ctx, job));
   PF_TRY(CheckOnePart(input, *state, chosen, job));
   std::vector<TaskEdit> edits;
+  std::vector<TaskId> outputs;  // that cannot be made again as they are
   JsonDoc list = JsonDoc::array();
   for (const TaskState from : kStates) {
     PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, [&](const Task& task) -> Status {
       PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
       if (!is_chosen) return {};
+      // What an artifact of several parts was made of goes with that artifact.
+      if (task.state == TaskState::kSuperseded && chosen.part.empty()) return {};
       if (IsPublished(task.state)) {
         return Status(Code::kRefused,
                       fmt::format("it is {}: its rows would come twice", TaskStateName(task.state)))
@@ -133,7 +162,12 @@ Status Run(const CommandInput& input) {
                      "a part that is published or being published is never made again; name "
                      "others with --part-id");
       }
-      edits.push_back(EditOf(chosen, task));
+      const bool is_kept = IsKept(chosen, task);
+      if (!is_kept && task.generation > 0) {
+        outputs.push_back(task.id);
+        return {};
+      }
+      edits.push_back(EditOf(task, is_kept ? TaskState::kFinished : TaskState::kReady));
       list.push_back(JsonDoc{{"part_id", task.id},
                              {"from", std::string(TaskStateName(task.state))},
                              {"to", std::string(TaskStateName(edits.back().to))}});
@@ -151,14 +185,14 @@ Status Run(const CommandInput& input) {
   JsonDoc document{{"job_id", job},
                    {"forced", chosen.is_forced},
                    {"dry_run", is_dry},
-                   {"retried", is_dry ? size_t{0} : edits.size()},
+                   {"retried", is_dry ? size_t{0} : list.size()},
                    {"parts", list}};
   if (chosen.takes_stale) {
     document["stale"] = true;
     document["stale_after"] = FormatDurationMs(chosen.stale_after_ms);
   }
   input.out.Document("retry-failed", document);
-  if (edits.empty() && input.options.Bool("fail-if-empty"))
+  if (list.empty() && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "no part is to be tried again")
         .Explain(1016, job, "partforge job-status");
   return {};

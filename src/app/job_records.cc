@@ -191,6 +191,8 @@ Status AddOutput(const AttemptView& attempt, const Task& task, JsonDoc& record) 
   record["meta_sha256"] = output.meta_sha256;
   record["empty_output"] = output.is_empty;
   record["finished_at"] = TimeOrNull(attempt.ended_at_ms);
+  record["source_parts"] = output.source_parts;
+  record["source_active_part_count"] = output.source_parts;
   record["tier"] = output.tier;
   record["tier_reason"] = output.tier_reason;
   record["read_rows"] = output.source_rows_visible;
@@ -268,6 +270,8 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["source_part_id"] = task.source_task;
   }
   PF_TRY(AddPublication(ctx, state, task, record));
+  if (!task.superseded_by.empty()) record["superseded_by"] = task.superseded_by;
+  if (task.generation > 0) record["compact_generation"] = task.generation;
   if (part.error.empty() && !task.failure_class.empty() && task.state != TaskState::kFailed) {
     PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
   }

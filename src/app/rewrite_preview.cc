@@ -56,10 +56,16 @@ Status AddActiveParts(const CommandInput& input, Engine& server,
     PF_ASSIGN(const int64_t rows, IntAt(row, 1));
     PF_ASSIGN(const int64_t size_bytes, IntAt(row, 2));
     PF_ASSIGN(const int64_t uncompressed_bytes, IntAt(row, 3));
-    plan.Add({.id = row.at(0),
-              .rows = rows,
-              .size_bytes = size_bytes,
-              .uncompressed_bytes = uncompressed_bytes});
+    Task task;
+    task.id = row.at(0);
+    task.size_bytes = size_bytes;
+    clickhouse::RewriteTaskSpec part;
+    part.part_name = row.at(0);
+    part.rows = rows;
+    part.size_bytes = size_bytes;
+    part.uncompressed_bytes = uncompressed_bytes;
+    task.payload = part.ToJson();
+    PF_TRY(plan.Add(std::move(task)));
     if (row.size() > 4 && row[4] == "1") ++masked;
     if (row.size() > 5) preview.partitions.insert(row[5]);
   }
@@ -75,15 +81,8 @@ Status AddActiveParts(const CommandInput& input, Engine& server,
 Status AddWaitingParts(const CommandInput& input, SqlJobStore& state, const JobView& view,
                        PartPlan& plan, Preview& preview) {
   for (const TaskState one : {TaskState::kReady, TaskState::kInProgress}) {
-    PF_TRY(ForEachTaskIn(input.ctx, state, view.job.id, one, [&](const Task& task) -> Status {
-      PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
-                clickhouse::RewriteTaskSpec::FromJson(task.payload));
-      plan.Add({.id = task.id,
-                .rows = part.rows,
-                .size_bytes = part.size_bytes,
-                .uncompressed_bytes = part.uncompressed_bytes});
-      return {};
-    }));
+    PF_TRY(ForEachTaskIn(input.ctx, state, view.job.id, one,
+                         [&](const Task& task) { return plan.Add(task); }));
   }
   const JobNumbers numbers = NumbersOf(view);
   preview.rewritten = numbers.rewritten;
@@ -212,7 +211,7 @@ Status ShowRewritePlan(const CommandInput& input, Engine& server,
     PF_ASSIGN(job.job, clickhouse::RewriteJobSpec::FromJson(view.job.spec));
     job.schema_fingerprint = SchemaFingerprintOf(job.job);
   }
-  PF_ASSIGN(PartPlan plan, PartPlan::Make(use, settings, job.job));
+  PartPlan plan(use, settings, input.options.Int("max-crashes"), job.job);
   const clickhouse::TableName destination{job.job.destination_database, job.job.destination_table};
   const Result<std::string> existing = clickhouse::ReadCreateTable(input.ctx, server, destination);
   if (!existing.ok() && existing.status().code() != Code::kNotFound) return existing.status();
@@ -223,6 +222,7 @@ Status ShowRewritePlan(const CommandInput& input, Engine& server,
     PF_ASSIGN(const JobView view, (*state)->View(input.ctx, request.job_id));
     PF_TRY(AddWaitingParts(input, **state, view, plan, preview));
   }
+  PF_TRY(plan.Close());
   Show(input, job, plan, preview, existing.ok(), use);
   return {};
 }

@@ -36,9 +36,10 @@ std::string KindOf(std::string_view reason) {
 
 }  // namespace
 
-void AddTier(TierUses& uses, const std::string& tier, const std::string& reason, int64_t rows) {
+void AddTier(TierUses& uses, const std::string& tier, const std::string& reason, int64_t parts,
+             int64_t rows) {
   TierUse& use = uses[{tier, KindOf(reason)}];
-  ++use.parts;
+  use.parts += parts;
   if (rows <= use.rows_max) return;
   use.rows_max = rows;
   use.reason = reason;
@@ -61,7 +62,7 @@ JsonDoc DocumentOf(const TierUses& uses) {
 }
 
 void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output, bool may_merge) {
-  ++parts;
+  parts += output.source_parts;
   rows_in += output.source_rows_visible;
   rows_out += output.rows_out;
   filtered += output.source_rows_visible - output.rows_written;
@@ -74,7 +75,7 @@ void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output,
   bytes_copied += output.bytes_copied;
   peak_memory_bytes = std::max(peak_memory_bytes, output.peak_memory_bytes);
   is_conserved = is_conserved && (may_merge ? merged_here >= 0 : merged_here == 0);
-  AddTier(tiers, output.tier, output.tier_reason, output.source_rows_visible);
+  AddTier(tiers, output.tier, output.tier_reason, output.source_parts, output.source_rows_visible);
 }
 
 std::string RowFlow::Text() const {

@@ -13,16 +13,18 @@
 
 namespace partforge::app {
 
-// Parts that were rewritten in one tier for one kind of reason.
+// Source parts that were rewritten in one tier for one kind of reason.
 struct TierUse {
   int64_t parts = 0;
-  int64_t rows_max = -1;  // of the part whose reason is shown: the one with most rows
+  int64_t rows_max = -1;  // of the insert whose reason is shown: the one with most rows
   std::string reason;
 };
 
 // By tier and reason; reasons that differ in numbers only are one.
 using TierUses = std::map<std::pair<std::string, std::string>, TierUse>;
-void AddTier(TierUses& uses, const std::string& tier, const std::string& reason, int64_t rows);
+// `parts` source parts that were rewritten together, `rows` in all.
+void AddTier(TierUses& uses, const std::string& tier, const std::string& reason, int64_t parts,
+             int64_t rows);
 // "T5 ×12 (123 rows of 45 bytes fit one block in 300 MiB), T6 ×1 (…)"; empty without parts.
 std::string TextOf(const TierUses& uses);
 // [{"tier":"T5","parts":12,"reason":"…"},…]
@@ -31,7 +33,7 @@ JsonDoc DocumentOf(const TierUses& uses);
 // Where the rows of rewritten parts went, from the results of the attempts that stand, and how the
 // parts were made. All sums but the peak.
 struct RowFlow {
-  int64_t parts = 0;
+  int64_t parts = 0;     // of the source
   int64_t rows_in = 0;   // visible in the source parts
   int64_t rows_out = 0;  // in the produced parts
   int64_t filtered = 0;  // left out by the SELECT; negative when it makes more rows than it reads

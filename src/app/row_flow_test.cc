@@ -57,11 +57,21 @@ TEST(RowFlow, OfOnePartThatLostRowsIsNotMadeGoodByAnother) {
   EXPECT_FALSE(flow.is_conserved);
 }
 
+// T5b: one output of several source parts.
+TEST(RowFlow, CountsSourceParts) {
+  RowFlow flow;
+  clickhouse::RewriteOutput output = OutputOf(10, "T5b", "3 parts fit");
+  output.source_parts = 3;
+  flow.Add(100, output, false);
+  EXPECT_EQ(flow.parts, 3);
+  EXPECT_EQ(TextOf(flow.tiers), "T5b ×3 (3 parts fit)");
+}
+
 TEST(Tiers, AreToldOnceEachWithTheReasonOfTheLargestPart) {
   TierUses uses;
-  AddTier(uses, "T5", "20 rows of 7 bytes fit", 20);
-  AddTier(uses, "T5", "300 rows of 8 bytes fit", 300);
-  AddTier(uses, "T6", "9 rows exceed", 9);
+  AddTier(uses, "T5", "20 rows of 7 bytes fit", 1, 20);
+  AddTier(uses, "T5", "300 rows of 8 bytes fit", 1, 300);
+  AddTier(uses, "T6", "9 rows exceed", 1, 9);
   EXPECT_EQ(TextOf(uses), "T5 ×2 (300 rows of 8 bytes fit), T6 ×1 (9 rows exceed)");
   const JsonDoc list = DocumentOf(uses);
   ASSERT_EQ(list.size(), 2u);
@@ -71,10 +81,10 @@ TEST(Tiers, AreToldOnceEachWithTheReasonOfTheLargestPart) {
 // The tier that was fallen from and why are a kind of their own, whatever its name.
 TEST(Tiers, ThatWereFallenFromAreToldApart) {
   TierUses uses;
-  AddTier(uses, "T6", "20 rows; fell from T5 to T6 after code 241", 20);
-  AddTier(uses, "T6", "30 rows; fell from T5b to T6 after code 241", 30);
-  AddTier(uses, "T6", "40 rows; fell from T5 to T6 after code 173", 40);
-  AddTier(uses, "T6", "50 rows; fell from T5 to T6 after code 241", 50);
+  AddTier(uses, "T6", "20 rows; fell from T5 to T6 after code 241", 1, 20);
+  AddTier(uses, "T6", "30 rows; fell from T5b to T6 after code 241", 1, 30);
+  AddTier(uses, "T6", "40 rows; fell from T5 to T6 after code 173", 1, 40);
+  AddTier(uses, "T6", "50 rows; fell from T5 to T6 after code 241", 1, 50);
   EXPECT_EQ(uses.size(), 3u);
   EXPECT_NE(TextOf(uses).find("T6 ×2 (50 rows; fell from T5 to T6 after code 241)"),
             std::string::npos);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/parallel_for.h"
+#include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/tuning.h"
@@ -70,13 +72,15 @@ class WorkTally {
   WorkTally(const CommandInput& input, JobStore& state) : input_(input), state_(state) {}
 
   void Add(const Context& ctx, const Lease& lease, const Settlement& ended) {
-    for (size_t i = 0; i < ended.edits.size() && i < lease.tasks.size(); ++i) {
-      const TaskEdit& edit = ended.edits[i];
-      if (!edit.result) {
-        ShowUnfinished(lease.tasks[i], edit);
-        continue;
+    for (const TaskEdit& edit : ended.edits) {
+      const auto task = std::find_if(lease.tasks.begin(), lease.tasks.end(),
+                                     [&](const Task& one) { return one.id == edit.id; });
+      if (task == lease.tasks.end()) continue;
+      if (edit.result) {
+        AddOutput(ctx, *task, edit.to, *edit.result);
+      } else {
+        ShowUnfinished(*task, edit);
       }
-      AddOutput(ctx, lease.tasks[i], edit.to, *edit.result);
     }
     for (size_t i = 0; i < ended.added.size() && i < ended.added_results.size(); ++i)
       AddOutput(ctx, ended.added[i], ended.added[i].state, ended.added_results[i]);
@@ -186,13 +190,15 @@ Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketSto
   const std::unique_ptr<clickhouse::SlotEngines> engines =
       MakeSlotEngines(std::move(choice), run.use.slots);
   clickhouse::RewriteExecutor executor(state, stores.function(), *engines, settings);
+  const clickhouse::PartGatherer gatherer(GatherRulesFrom(settings, run.options.crashes_max));
   KindTable kinds;
   PF_TRY(kinds.Add(JobKind{.name = std::string(clickhouse::kRewriteKind),
                            .planner = nullptr,
                            .executor = &executor,
                            .committer = nullptr,
                            .batch_executor = nullptr,
-                           .grouping = CommitGrouping::kTask}));
+                           .grouping = CommitGrouping::kTask,
+                           .gatherer = &gatherer}));
   PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   // The network and the disk work for the next part and for the last while an engine inserts.

@@ -37,7 +37,8 @@ struct RewriteJobSpec {
   static Result<RewriteJobSpec> FromJson(std::string_view text);
 };
 
-// tasks.payload of an original row: one uploaded source part.
+// tasks.payload of an original row: one uploaded source part. Of the output of several (T5b): no
+// place on a disk, its own id as part_name, source_key equal to finished_key, and sums.
 struct RewriteTaskSpec {
   std::string disk, relative_path, part_name;
   std::string source_key;    // object prefix that holds the files and manifest.json
@@ -69,6 +70,7 @@ struct RewriteOutput {
   int64_t bytes_decoded = 0, bytes_copied = 0;
   int64_t bytes_out = 0, chunks = 0, insert_attempts = 0, peak_memory_bytes = 0;
   std::map<std::string, int64_t> stage_ms;  // rewrite_stage_durations_ms
+  int64_t source_parts = 1;  // T5b: how many; their tasks are superseded by the one that has this
 
   std::string ToJson() const;
   static Result<RewriteOutput> FromJson(std::string_view text);

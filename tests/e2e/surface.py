@@ -148,7 +148,7 @@ def digest(place, database):
 def test_dry_runs_change_nothing(folder, server, place):
     rig = Rig(folder, server, place, "dry")
     state = os.path.join(place.folder, "dry.db")
-    job = plain(rig, "dry", rows=100)
+    job = plain(rig, "dry", rows=100, tier="T5")
 
     def look():
         tables = server.sql("SELECT name, active, rows, modification_time FROM system.parts WHERE database = '%s' ORDER BY name" % job.database)
@@ -212,8 +212,8 @@ def test_a_dry_rewrite_makes_nothing(folder, server, place):
     before = look()
     plan = rig.json(*words, "--dry-run")
     check(plan["dry_run"] and not plan["destination_exists"] and len(plan["parts"]) == 2 and plan["rows"] == 200, "plan: %s" % plan)
-    check(plan["tiers"][0]["tier"] == "T5" and plan["tiers"][0]["parts"] == 2 and "fit one block" in plan["tiers"][0]["reason"], "tiers: %s" % plan)
-    check("T5 ×2" in rig.run(*words, "-n")[1], "the tiers as text")
+    check([(one["tier"], one["parts"]) for one in plan["tiers"]] == [("T5b", 2)] and plan["tiers"][0]["reason"], "tiers: %s" % plan)
+    check("T5b ×2 (" in rig.run(*words, "-n")[1], "the tiers as text")
     check(rig.json("migrate", *rig.state, "-n")["pending"] > 0, "an absent store needs no migration")
     check(look() == before, "rewrite --dry-run made something")
     left = [name for name in os.listdir(os.path.join(folder, "work")) if name.startswith("run-")]
@@ -222,7 +222,7 @@ def test_a_dry_rewrite_makes_nothing(folder, server, place):
     check(done["tiers"] == plan["tiers"] and done["rows_conserved"] and done["bytes_decoded"] > 0 and done["bytes_copied"] == 0, "done: %s" % done)
     before = look()
     again = rig.json(*words, "--dry-run", "--job-id=" + job.id)
-    check(not again["parts"] and again["rewritten"] == 2 and again["imported"] == 2, "of a finished job: %s" % again)
+    check(not again["parts"] and again["rewritten"] == 1 and again["imported"] == 1, "of a finished job: %s" % again)
     rig.refused(2104, 3, *words, "--dry-run", "--destination-schema-file=" + rig.write("bad.sql", "CREATE TABLE x AS y"))
     check(look() == before, "a dry run of a finished job changed something")
 
@@ -279,7 +279,7 @@ def test_every_document_parses(folder, server, place):
     check(not set(schemas.DOCUMENTS) - seen, "schemas of no document: %s" % (set(schemas.DOCUMENTS) - seen))
     # One document where it is asked for.
     whole = json.loads(rig.run("verify", job.id, *rig.state, *rig.store, "--output=json")[1])
-    check(len(whole["objects"]) == 2 and not schemas.of_document("verify", whole), "the whole document: %s" % whole)
+    check(whole["objects"] and not schemas.of_document("verify", whole), "the whole document: %s" % whole)
     # One object a line.
     for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
         _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
