@@ -41,6 +41,14 @@ OptionSpec LeaseTtlOption() {
           .group = "Limits"};
 }
 
+OptionSpec DryRunOption(std::string_view help) {
+  return {.name = "dry-run",
+          .type = OptionType::kBool,
+          .default_text = "false",
+          .help = help,
+          .letter = 'n'};
+}
+
 std::vector<OptionSpec> StateOptions() {
   return {
       {.name = "state-url",
