@@ -54,6 +54,20 @@ Status ExplainInput(Status status, const std::string& name) {
   }
 }
 
+// The Arrow schema that a footer may carry says how some program held the values: those of
+// dictionaries are written as values, whatever the first file's were held in.
+std::shared_ptr<arrow::Schema> WithoutDictionaries(const arrow::Schema& schema) {
+  arrow::FieldVector fields;
+  for (const auto& field : schema.fields()) {
+    const bool is_dictionary = field->type()->id() == arrow::Type::DICTIONARY;
+    fields.push_back(
+        is_dictionary ? field->WithType(
+                            static_cast<const arrow::DictionaryType&>(*field->type()).value_type())
+                      : field);
+  }
+  return arrow::schema(std::move(fields), schema.metadata());
+}
+
 class Concatenation {
  public:
   Concatenation(std::vector<StoredFile> files, const ConcatOptions& options, ArrowMemory& memory,
@@ -77,6 +91,7 @@ class Concatenation {
     if (options_.codec) target_.codec = ParquetCodecNumber(*options_.codec);
     PF_ASSIGN(schema_, ReadParquetSchema(ctx, *inputs_[0].file->source, inputs_[0].file->file_name,
                                          memory_));
+    schema_ = WithoutDictionaries(*schema_);
     const auto fits = DecimalStorageFor(schema_, inputs_[0].file->footer, {},
                                         inputs_[0].file->file_name, memory_);
     if (!fits.ok() && options_.decodes_always) {

@@ -157,6 +157,15 @@ class ColumnReencoder {
   size_t encoded_begin_ = 0;  // first target leaf of the column that is encoded
 };
 
+void AddPages(StitchCounts& into, const StitchCounts& done) {
+  into.pages_copied += done.pages_copied;
+  into.pages_recompressed += done.pages_recompressed;
+  into.pages_remapped += done.pages_remapped;
+  into.pages_materialised += done.pages_materialised;
+  into.pages_filtered += done.pages_filtered;
+  into.pages_dropped += done.pages_dropped;
+}
+
 // One request list for each file, however many of its row groups are in the run.
 Status FetchAhead(const Context& ctx, const std::vector<StitchPart>& parts, size_t columns) {
   for (size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
@@ -215,14 +224,14 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
   counts_.columns.resize(file.columns().size());
   for (size_t i = 0; i < file.columns().size(); ++i) {
     const LeafColumn& column = file.columns()[i];
-    const int64_t copied_before = counts_.pages_copied;
-    const int64_t changed_before = counts_.pages_changed();
-    ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, counts_);
+    StitchCounts done;
+    ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, done);
     const Status joined = stitcher.JoinTo(ctx, file);
     ColumnStitchCounts& own = counts_.columns[i];
     if (joined.ok()) {
-      own.pages_copied += counts_.pages_copied - copied_before;
-      own.pages_changed += counts_.pages_changed() - changed_before;
+      own.pages_copied += done.pages_copied;
+      own.pages_changed += done.pages_changed();
+      AddPages(counts_, done);
       continue;
     }
     if (joined.code() != Code::kRefused) return joined;

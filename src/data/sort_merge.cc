@@ -191,9 +191,11 @@ namespace {
 class SortedRows final : public BatchSource {
  public:
   SortedRows(std::shared_ptr<arrow::Schema> schema, std::vector<BatchRef> batches,
-             std::vector<EncodedKeys> keys, const MergeOptions& options, ArrowMemory& memory)
+             std::vector<EncodedKeys> keys, std::vector<MemoryGrant> grants,
+             const MergeOptions& options, ArrowMemory& memory)
       : schema_(std::move(schema)),
         batches_(std::move(batches)),
+        grants_(std::move(grants)),
         output_(batches_.size(), options, memory) {
     // The order needs the keys only here.
     size_t rows = 0;
@@ -237,6 +239,7 @@ class SortedRows final : public BatchSource {
   };
   const std::shared_ptr<arrow::Schema> schema_;
   const std::vector<BatchRef> batches_;
+  const std::vector<MemoryGrant> grants_;  // for the order
   OutputBuilder output_;
   std::vector<Entry> order_;
   size_t next_ = 0;
@@ -300,10 +303,12 @@ class Sorter {
   // The rows in memory as a sorted source. Null when there are none and some were spilled.
   std::unique_ptr<BatchSource> TakeSorted() {
     if (batches_.empty() && !files_.empty()) return nullptr;
-    auto sorted = std::make_unique<SortedRows>(input_.schema(), std::move(batches_),
-                                               std::move(batch_keys_), SpillOptions(), memory_);
+    auto sorted =
+        std::make_unique<SortedRows>(input_.schema(), std::move(batches_), std::move(batch_keys_),
+                                     std::move(grants_), SpillOptions(), memory_);
     batches_.clear();
     batch_keys_.clear();
+    grants_.clear();
     bytes_ = 0;
     return sorted;
   }
@@ -312,7 +317,6 @@ class Sorter {
     PF_ASSIGN(auto file, SpillFile::Create(ctx, space_, input_.schema(), memory_));
     PF_TRY(SpillAll(ctx, *rows, *file));
     files_.push_back(std::move(file));
-    grants_.clear();
     return {};
   }
 
