@@ -63,7 +63,7 @@ TEST_F(ReadAhead, WithoutMemoryItReadsWhenAsked) {
   const Context ctx = small.context();
   auto object = store_.Open(ctx, "o");
   ReadAheadSource source(std::move(*object), {});
-  EXPECT_FALSE(source.Fetch(ctx, {{.offset = 0, .length = 5000}}));
+  EXPECT_FALSE(source.Fetch(ctx_, {{.offset = 0, .length = 5000}}));
   std::string got(5000, '\0');
   ASSERT_TRUE(source.ReadAt(ctx, 0, std::as_writable_bytes(std::span(got))).ok());
   EXPECT_EQ(got, bytes_.substr(0, 5000));
@@ -76,7 +76,7 @@ TEST_F(ReadAhead, ViewsAreOfWhatOneRequestHolds) {
                          {.hole_bytes_max = 10, .request_bytes_max = 100'000});
   EXPECT_FALSE(source.View({.offset = 0, .length = 10}));
   ASSERT_TRUE(source.Fetch(
-      ctx, {{.offset = 1000, .length = 50'000}, {.offset = 400'000, .length = 150'000}}));
+      ctx_, {{.offset = 1000, .length = 50'000}, {.offset = 400'000, .length = 150'000}}));
   std::vector<std::jthread> readers;
   for (int64_t t = 0; t < 4; ++t) {
     readers.emplace_back([&, t] {
