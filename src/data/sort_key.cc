@@ -187,8 +187,11 @@ class ColumnKeyEncoder final : public KeyEncoder {
     const auto rows = static_cast<size_t>(batch.num_rows());
     keys.ends.reserve(rows);
     keys.bytes.reserve(rows * 9 * columns_.size());
+    // Asking the batch for a column takes a mutex.
+    arrow::ArrayVector arrays;
+    for (const Column& column : columns_) arrays.push_back(batch.column(column.index));
     for (int64_t row = 0; row < batch.num_rows(); ++row) {
-      for (const Column& column : columns_) Put(column, *batch.column(column.index), row, keys);
+      for (size_t c = 0; c < columns_.size(); ++c) Put(columns_[c], *arrays[c], row, keys);
       if (keys.bytes.size() > std::numeric_limits<uint32_t>::max()) return TooLong(batch);
       keys.ends.push_back(static_cast<uint32_t>(keys.bytes.size()));
     }
