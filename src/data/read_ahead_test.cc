@@ -63,7 +63,7 @@ TEST_F(ReadAhead, WithoutMemoryItReadsWhenAsked) {
   const Context ctx = small.context();
   auto object = store_.Open(ctx, "o");
   ReadAheadSource source(std::move(*object), {});
-  EXPECT_FALSE(source.Fetch(ctx_, {{.offset = 0, .length = 5000}}));
+  EXPECT_FALSE(source.Fetch(ctx, {{.offset = 0, .length = 5000}}));
   std::string got(5000, '\0');
   ASSERT_TRUE(source.ReadAt(ctx, 0, std::as_writable_bytes(std::span(got))).ok());
   EXPECT_EQ(got, bytes_.substr(0, 5000));
