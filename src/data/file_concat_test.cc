@@ -205,7 +205,7 @@ TEST_F(FileConcat, NullsInRequiredInnerFieldsAreFoundUnlessHidden) {
 
 // Other writers store decimals in bytes of a fixed length, which a column that is decoded keeps.
 TEST_F(FileConcat, ListsOfDecimalsLoseTheirDeletedRows) {
-  const auto decimals = arrow::list(arrow::field("element", arrow::decimal128(38, 2)));
+  const auto decimals = arrow::list(arrow::field("element", arrow::decimal128(18, 4)));
   const auto schema =
       arrow::schema({arrow::field("id", arrow::int64()), arrow::field("l", decimals),
                      arrow::field("t", arrow::utf8())});
