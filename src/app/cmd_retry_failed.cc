@@ -179,9 +179,10 @@ Status Run(const CommandInput& input) {
         std::span(edits).subspan(at, std::min(kEditsAtOnce, edits.size() - at));
     PF_TRY(state->ChangeTasks(input.ctx, job, some, {}, OpenWork::kEnd));
   }
-  if (!edits.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
+  PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list));
+  if (!list.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
   input.out.Line(
-      fmt::format("{} parts {} be tried again", edits.size(), is_dry ? "would" : "will"));
+      fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
   JsonDoc document{{"job_id", job},
                    {"forced", chosen.is_forced},
                    {"dry_run", is_dry},
