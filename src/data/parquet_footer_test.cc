@@ -58,8 +58,7 @@ std::shared_ptr<arrow::Table> ReadTable(const std::string& bytes) {
 }
 
 ParquetFooter FooterOf(const std::string& bytes) {
-  auto footer =
-      ParseParquetFooter(AsBytes(bytes), static_cast<int64_t>(bytes.size()), "f.parquet");
+  auto footer = ParseParquetFooter(AsBytes(bytes), static_cast<int64_t>(bytes.size()), "f.parquet");
   EXPECT_TRUE(footer.ok()) << footer.status().ToString();
   return std::move(footer).value();
 }
