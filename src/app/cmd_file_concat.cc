@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,14 +40,21 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
     }
   }
   if (options.IsSet("codec-level")) {
-    // What zstd, the codec with the widest range, takes; each codec refuses what it does not.
     const int64_t level = options.Int("codec-level");
-    if (level < 1 || level > 22) {
-      return WrongValue("codec-level", fmt::format("a level is 1 to 22: {}", level), "9");
-    }
     if (!concat.codec) {
       return Status(Code::kInvalidArgument, "a level without a codec")
           .Explain(1010, "--codec-level", "--codec=zstd --codec-level=9");
+    }
+    const auto range = data::LevelsOf(*concat.codec);
+    if (!range) {
+      return WrongValue("codec-level", fmt::format("{} has no levels", options.String("codec")),
+                        "--codec=zstd");
+    }
+    if (level < range->first || level > range->second) {
+      return WrongValue("codec-level",
+                        fmt::format("a level of {} is {} to {}: {}", options.String("codec"),
+                                    range->first, range->second, level),
+                        std::to_string(range->second));
     }
     concat.codec_level = static_cast<int>(level);
   }
@@ -113,7 +121,16 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
   return report;
 }
 
+// Every input is open until the end: as many as the system lets a process have.
+void AllowManyOpenFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // what does not work is told when a file cannot be opened
+}
+
 Status Run(const CommandInput& input) {
+  AllowManyOpenFiles();
   const int64_t memory_bytes = input.options.SizeBytes("memory");
   std::optional<MemoryBudget> budget;
   if (memory_bytes > 0) budget.emplace(memory_bytes);

@@ -181,8 +181,7 @@ Status Run(const CommandInput& input) {
   }
   PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list));
   if (!list.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
-  input.out.Line(
-      fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
+  input.out.Line(fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
   JsonDoc document{{"job_id", job},
                    {"forced", chosen.is_forced},
                    {"dry_run", is_dry},

@@ -62,18 +62,23 @@ struct AvroBatchReader::Plan {
 
 namespace {
 
-// Ties file types to builders. `field` is null for what is passed over.
+// Ties file types to builders, walking over leaves as Pruner does.
 class PlanMaker {
  public:
-  // Matches a record's fields with pruned Arrow fields, which are a subsequence of them.
-  static std::vector<Column> Fields(const AvroType& record, const arrow::FieldVector& all,
-                                    const arrow::FieldVector& kept,
-                                    const std::function<arrow::ArrayBuilder*(int)>& builder_of) {
+  // `leaves` that were chosen; null: all.
+  explicit PlanMaker(const std::vector<int>* leaves) : leaves_(leaves) {}
+
+  // Matches a record's fields with pruned Arrow fields, which are a subsequence of them. Names say
+  // nothing: those of a foreign schema need not differ.
+  std::vector<Column> Fields(const AvroType& record, const arrow::FieldVector& all,
+                             const arrow::FieldVector& kept,
+                             const std::function<arrow::ArrayBuilder*(int)>& builder_of) {
     std::vector<Column> columns;
     size_t next = 0;
     for (size_t i = 0; i < record.fields.size(); ++i) {
       const AvroType& type = *record.fields[i].type;
-      if (next < kept.size() && kept[next]->name() == all[i]->name()) {
+      const int end = next_leaf_ + LeafCount(*all[i]);
+      if (IsChosen(end)) {
         columns.push_back(Of(type, *all[i], *kept[next], builder_of(static_cast<int>(next))));
         ++next;
       } else {
@@ -81,13 +86,21 @@ class PlanMaker {
         skipped.type = &type;
         columns.push_back(std::move(skipped));
       }
+      next_leaf_ = end;
     }
     return columns;
   }
 
  private:
-  static Column Of(const AvroType& type, const arrow::Field& all, const arrow::Field& kept,
-                   arrow::ArrayBuilder* builder) {
+  // Whether a leaf from the next one up to `end` is wanted.
+  bool IsChosen(int end) const {
+    if (leaves_ == nullptr) return true;
+    const auto first = std::lower_bound(leaves_->begin(), leaves_->end(), next_leaf_);
+    return first != leaves_->end() && *first < end;
+  }
+
+  Column Of(const AvroType& type, const arrow::Field& all, const arrow::Field& kept,
+            arrow::ArrayBuilder* builder) {
     Column column;
     column.builder = builder;
     column.type = &type;
@@ -130,6 +143,9 @@ class PlanMaker {
     }
     return column;
   }
+
+  const std::vector<int>* const leaves_;
+  int next_leaf_ = 0;
 };
 
 template <class Builder>
@@ -318,9 +334,9 @@ Status AvroBatchReader::Select(const std::optional<std::vector<int>>& leaves) {
     plan->builders.push_back(std::move(builder).ValueUnsafe());
   }
   const AvroSchema& schema = file_->header().schema;
-  plan->columns = PlanMaker::Fields(*schema.RootRecord(), file_schema_->fields(), kept, [&](int i) {
-    return plan->builders[static_cast<size_t>(i)].get();
-  });
+  plan->columns = PlanMaker(leaves ? &*leaves : nullptr)
+                      .Fields(*schema.RootRecord(), file_schema_->fields(), kept,
+                              [&](int i) { return plan->builders[static_cast<size_t>(i)].get(); });
   plan->has_root_union = schema.root().kind == AvroKind::kUnion;
   plan->root_null_branch = schema.root().NullBranch();
   plan_ = std::move(plan);

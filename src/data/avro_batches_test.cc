@@ -157,6 +157,28 @@ TEST(AvroBatches, OnlyChosenLeavesAreDecoded) {
   EXPECT_EQ(none.batches.at(0)->num_columns(), 0);
 }
 
+// Iceberg keeps the name of a column in an attribute, which anybody may write.
+TEST(AvroBatches, FieldsOfOneNameAreToldApartByTheirPlace) {
+  const std::string schema =
+      R"({"type":"record","name":"r","fields":[{"name":"x","type":"int","field-id":1},)"
+      R"({"name":"y","type":"string","iceberg-field-name":"x","field-id":2}]})";
+  const std::string sync(16, 's');
+  std::string bytes("Obj\x01\x02\x16", 6);
+  bytes += "avro.schema";
+  bytes += static_cast<char>(schema.size() * 2 % 128 + 128);
+  bytes += static_cast<char>(schema.size() * 2 / 128);
+  bytes += schema + '\0' + sync;
+  bytes += "\x02\x08\x0a\x04hi" + sync;
+  for (const int leaf : {0, 1}) {
+    const auto read = ReadBack(bytes, std::vector<int>{leaf});
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    const auto& batch = *read->batches.at(0);
+    ASSERT_EQ(batch.num_columns(), 1);
+    EXPECT_EQ(batch.column(0)->type_id(), leaf == 1 ? arrow::Type::STRING : arrow::Type::INT32);
+    EXPECT_EQ(batch.column(0)->GetScalar(0).ValueOrDie()->ToString(), leaf == 1 ? "hi" : "5");
+  }
+}
+
 // check: DATA-19
 TEST(AvroBatches, FastavroFilesBecomeColumns) {
   const std::string bytes =

@@ -243,7 +243,8 @@ std::string DescribeAvro(const AvroType& type) {
   return "";
 }
 
-Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
+Status InspectAvro(const Context& ctx, ByteSource& source, Inspection inspection,
+                   FileReport& report) {
   PF_ASSIGN(const auto file, AvroFileReader::Open(ctx, source, report.file_name));
   const AvroHeader& header = file->header();
   report.schema_text = header.schema.text();
@@ -267,6 +268,14 @@ Status InspectAvro(const Context& ctx, ByteSource& source, FileReport& report) {
     if (!block) break;
     ++report.block_count;
     rows += block->record_count;
+    if (inspection != Inspection::kDecode) continue;
+    // Every datum is gone over, whatever its type.
+    AvroCursor cursor = file->CursorOf(*block);
+    for (int64_t i = 0; i < block->record_count && cursor.ok(); ++i) {
+      PF_TRY(ctx.CheckStop("reading Avro"));
+      cursor.Skip(header.schema.root());
+    }
+    PF_TRY(file->CheckBlockEnd(*block, cursor));
   }
   report.row_count = rows;
   return {};
@@ -281,6 +290,12 @@ Status ReadBlob(const Context& ctx, ByteSource& source, const std::string& file_
             ParseVector(std::as_bytes(std::span(bytes)),
                         fmt::format("{}, blob at {}", file_name, group.blob->offset)));
   group.position_count = static_cast<int64_t>(vector.positions.cardinality());
+  const auto said = group.blob->Property("cardinality");
+  if (said && *said != std::to_string(*group.position_count)) {
+    return Status(Code::kCorruption,
+                  fmt::format("read {}: the blob at {} holds {} positions, its property says {}",
+                              file_name, group.blob->offset, *group.position_count, *said));
+  }
   return {};
 }
 
@@ -364,7 +379,7 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
       return report;
     }
     case FileFormat::kAvro:
-      PF_TRY(InspectAvro(ctx, source, report));
+      PF_TRY(InspectAvro(ctx, source, inspection, report));
       return report;
     case FileFormat::kPuffin:
       PF_TRY(InspectPuffin(ctx, source, inspection, report));

@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "data/scan_spec.h"
+#include "data/spill.h"
 
 namespace partforge::data {
 namespace {
@@ -196,6 +197,11 @@ std::string LookupIdentity::ToText() const {
 Result<int64_t> WriteLookupFile(const Context& ctx, BatchSource& rows, const KeyEncoder& keys,
                                 const LookupIdentity& identity, const LookupLimits& limits,
                                 ByteSink& out, ArrowMemory& memory) {
+  if (HasDictionaries(*rows.schema())) {
+    return Status(Code::kRefused,
+                  fmt::format("write a lookup file: dictionary columns must be read as values: {}",
+                              rows.schema()->ToString()));
+  }
   Writer writer(identity, limits, out, memory);
   while (true) {
     PF_ASSIGN(const auto batch, rows.Next(ctx));

@@ -175,6 +175,24 @@ TEST_F(Lookup, ADamagedFileIsMadeAnewOnceAndNeverMeansAbsent) {
   EXPECT_EQ(pool->files_built(), 3);
 }
 
+TEST_F(Lookup, AFileThatCouldNotBeMadeAnewIsTriedAgain) {
+  const auto pool = OpenPool();
+  bool fails = false;
+  const auto rows = [&](const Context& ctx) -> Result<std::unique_ptr<BatchSource>> {
+    if (fails) return Status(Code::kUnavailable, "no rows today");
+    return RowsOf("a")(ctx);
+  };
+  auto reader = pool->Acquire(ctx_, Identity("a"), row_schema_, *keys_, rows);
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  DamageFiles();
+  fails = true;
+  EXPECT_FALSE((*reader)->Find(ctx_, KeyOf(10)).ok());
+  EXPECT_FALSE((*reader)->Find(ctx_, KeyOf(10)).ok());
+  EXPECT_EQ((*reader)->blocks_read(), 0);
+  fails = false;
+  ExpectRow(**reader, 10, 0);
+}
+
 // check: DATA-18
 TEST_F(Lookup, MemoryAndDiskLimitsAreKept) {
   {

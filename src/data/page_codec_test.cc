@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "testing/test_world.h"
 
 namespace partforge::data {
@@ -38,6 +39,18 @@ TEST(PageCodec, HybridComesBackEqual) {
     ASSERT_EQ(*CountInHybrid(std::as_bytes(std::span(bytes)), width, count, wanted, "test"),
               std::count(values.begin(), values.end(), wanted));
   }
+}
+
+TEST(PageCodec, HeadersHoldNoLongLists) {
+  ThriftValue header = ThriftValue::Struct();
+  header.Set(parquet_field::page_header::kType, ThriftValue::I32(1));  // an index page
+  header.Set(parquet_field::page_header::kUncompressedSize, ThriftValue::I32(0));
+  header.Set(parquet_field::page_header::kCompressedSize, ThriftValue::I32(0));
+  EXPECT_TRUE(ParsePageHeader(AsBytes(EncodeThriftStruct(header)), "test").ok());
+  header.Set(
+      99, ThriftValue::List(ThriftType::kI32, std::vector<ThriftValue>(5000, ThriftValue::I32(0))));
+  EXPECT_EQ(ParsePageHeader(AsBytes(EncodeThriftStruct(header)), "test").status().code(),
+            Code::kCorruption);
 }
 
 TEST(PageCodec, HybridOfRandomBytesNeverReadsBeyondThem) {

@@ -28,9 +28,8 @@ ThriftValue TypeDefinedOrders(size_t columns) {
 
 }  // namespace
 
-Result<ParquetAssembler> ParquetAssembler::Make(ParquetSchema schema,
-                                                const ThriftValue* column_orders,
-                                                AssemblerOptions options, ByteSink& sink) {
+Result<ParquetAssembler> ParquetAssembler::Make(ParquetSchema schema, AssemblerOptions options,
+                                                ByteSink& sink) {
   ParquetAssembler assembler(std::move(options), sink);
   PF_ASSIGN(assembler.columns_, LeafColumns(schema, assembler.options_.file_name));
   if (assembler.columns_.empty()) {
@@ -38,8 +37,6 @@ Result<ParquetAssembler> ParquetAssembler::Make(ParquetSchema schema,
                                                       assembler.options_.file_name));
   }
   assembler.schema_ = std::move(schema);
-  assembler.column_orders_ =
-      column_orders != nullptr ? *column_orders : TypeDefinedOrders(assembler.columns_.size());
   return assembler;
 }
 
@@ -96,9 +93,9 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
   }
   LateIndexes late{.offset_index = std::nullopt, .column_index = std::move(encoded.column_index)};
   if (encoded.offset_index) {
-    PF_ASSIGN(const auto* pages, RequireList(*encoded.offset_index, offset_index::kPageLocations,
-                                             ThriftType::kStruct, options_.file_name));
-    (void)pages;
+    PF_ASSIGN([[maybe_unused]] const auto* pages,
+              RequireList(*encoded.offset_index, offset_index::kPageLocations, ThriftType::kStruct,
+                          options_.file_name));
     for (ThriftValue& page : encoded.offset_index->Find(offset_index::kPageLocations)->items()) {
       PF_ASSIGN(const int64_t offset, RequireInt(page, page_location::kOffset, options_.file_name));
       page.Set(page_location::kOffset, ThriftValue::I64(offset + delta));
@@ -114,6 +111,13 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
   chunks_.push_back(std::move(chunk));
   chunk_start_ = offset_;
   return {};
+}
+
+void ParquetAssembler::AbandonRowGroup() {
+  chunks_.clear();
+  bloom_filters_.clear();
+  late_indexes_.pop_back();
+  nan_counts_.pop_back();
 }
 
 Status ParquetAssembler::EndRowGroup(const Context& ctx) {
@@ -196,7 +200,7 @@ ThriftValue ParquetAssembler::MakeFooter() const {
     tree.Set(file_metadata::kKeyValues, ThriftValue::List(ThriftType::kStruct, std::move(pairs)));
   }
   tree.Set(file_metadata::kCreatedBy, ThriftValue::Binary(options_.created_by));
-  if (column_orders_) tree.Set(file_metadata::kColumnOrders, *column_orders_);
+  tree.Set(file_metadata::kColumnOrders, TypeDefinedOrders(columns_.size()));
   return tree;
 }
 

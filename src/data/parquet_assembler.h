@@ -44,9 +44,10 @@ class ParquetAssembler {
   // The footer numbers row groups by 16 bits.
   static constexpr int kRowGroupsMax = 32'767;
 
-  // `schema` with `column_orders` (may be null) become the file's. The sink outlives the assembler.
-  static Result<ParquetAssembler> Make(ParquetSchema schema, const ThriftValue* column_orders,
-                                       AssemblerOptions options, ByteSink& sink);
+  // The file gets the schema, and says that minima and maxima are ordered as types are: chunks with
+  // bounds of another order lose them first. The sink outlives the assembler.
+  static Result<ParquetAssembler> Make(ParquetSchema schema, AssemblerOptions options,
+                                       ByteSink& sink);
 
   const ParquetSchema& schema() const { return schema_; }
   const std::vector<LeafColumn>& columns() const { return columns_; }
@@ -59,6 +60,8 @@ class ParquetAssembler {
   Status AppendPages(const Context& ctx, std::span<const std::byte> bytes);
   Status EndChunk(EncodedChunk chunk);
   Status EndRowGroup(const Context& ctx);
+  // Forgets the open row group. Its pages stay in the file, and nothing refers to them.
+  void AbandonRowGroup();
 
   int64_t row_count() const { return row_count_; }
   int row_group_count() const { return static_cast<int>(row_groups_.size()); }
@@ -93,7 +96,6 @@ class ParquetAssembler {
   ByteSink* sink_;
   ParquetSchema schema_;
   std::vector<LeafColumn> columns_;
-  std::optional<ThriftValue> column_orders_;
   int64_t offset_ = 0;
   int64_t row_count_ = 0;
 

@@ -216,11 +216,24 @@ Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
   PF_TRY(read_tail());
   PF_ASSIGN(const int64_t length,
             FooterLength(std::as_bytes(std::span(tail)), file_size, file_name));
+  // Measured: a tree takes 16 to 20 bytes for each of the file's.
+  constexpr int64_t kTreeBytesPerByte = 20;
+  auto grant = ctx.memory.TryReserve(length * kTreeBytesPerByte);
+  if (!grant.ok()) {
+    return Status(
+        Code::kExhausted,
+        fmt::format("read footer of {}: {} bytes in memory, which the budget of {} has no "
+                    "room for (raise --memory)",
+                    file_name, length * kTreeBytesPerByte, ctx.memory.limit_bytes()));
+  }
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {
     tail.assign(static_cast<size_t>(length + kTrailerBytes), '\0');
     PF_TRY(read_tail());
   }
-  return ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name);
+  PF_ASSIGN(ParquetFooter footer,
+            ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name));
+  footer.charge = std::make_shared<const MemoryGrant>(std::move(grant).value());
+  return footer;
 }
 
 Result<ParquetFooter> ParseParquetFooter(std::span<const std::byte> tail, int64_t file_size_bytes,

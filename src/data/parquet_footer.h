@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -108,6 +109,9 @@ struct ParquetFooter {
   ThriftValue tree = ThriftValue::Struct();  // FileMetaData
   int64_t file_size_bytes = 0;
   int64_t footer_start = 0;  // offset of the first byte of the footer
+  // What the tree takes of the memory budget, which must outlive it; null where the footer is one
+  // of ours.
+  std::shared_ptr<const MemoryGrant> charge = nullptr;
 
   int64_t num_rows() const;
   int row_group_count() const;
@@ -122,7 +126,8 @@ struct ParquetFooter {
 inline constexpr int64_t kParquetFooterBytesMax = int64_t{1} << 30;
 
 // Reads the footer at the end of a file and checks it. kCorruption with the offset. An encrypted
-// footer (magic PARE) is kRefused.
+// footer (magic PARE) is kRefused; kExhausted when its tree, twenty times its size, does not fit
+// the memory budget.
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name);
 // The same over the last bytes of a file of `file_size_bytes`; `tail` must hold the whole footer.

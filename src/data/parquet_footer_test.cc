@@ -58,9 +58,7 @@ std::shared_ptr<arrow::Table> ReadTable(const std::string& bytes) {
 }
 
 ParquetFooter FooterOf(const std::string& bytes) {
-  testing::TestWorld world;
-  MemorySource source(AsBytes(bytes));
-  auto footer = ReadParquetFooter(world.context(), source, "f.parquet");
+  auto footer = ParseParquetFooter(AsBytes(bytes), static_cast<int64_t>(bytes.size()), "f.parquet");
   EXPECT_TRUE(footer.ok()) << footer.status().ToString();
   return std::move(footer).value();
 }

@@ -68,7 +68,6 @@ Result<ParquetPruner> ParquetPruner::Make(const ParquetFooter& footer, const Sch
   pruner.file_name_ = std::string(file_name);
   PF_ASSIGN(pruner.columns_,
             LeafColumns(footer.tree.Find(file_metadata::kSchema)->items(), file_name));
-  pruner.has_column_orders_ = footer.tree.Find(file_metadata::kColumnOrders) != nullptr;
   for (const ColumnRange& range : ranges) {
     std::optional<int> leaf;
     if (mapping != nullptr) {
@@ -105,9 +104,10 @@ bool ParquetPruner::MayMatch(const BoundRange& bound, const Known& known) const 
 
 Result<bool> ParquetPruner::MayMatch(const Context& ctx, ByteSource& source, int row_group) const {
   for (const BoundRange& bound : bound_) {
-    PF_ASSIGN(const ColumnMetrics metrics, MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
-                                                          footer_->chunk(row_group, bound.leaf),
-                                                          has_column_orders_, file_name_));
+    PF_ASSIGN(const ColumnMetrics metrics,
+              MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
+                             footer_->chunk(row_group, bound.leaf),
+                             BoundOrderOf(footer_->tree, bound.leaf), file_name_));
     Known known;
     if (metrics.lower) known.lower = metrics.lower->value;
     if (metrics.upper) known.upper = metrics.upper->value;
@@ -155,14 +155,14 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
   const int64_t row_count = footer_->row_group(row_group).Find(row_group::kNumRows)->AsInt();
   std::vector<RowRun> rows{{.begin = 0, .end = static_cast<uint64_t>(row_count)}};
   for (const BoundRange& bound : bound_) {
-    if (!has_column_orders_) break;  // the order of minima and maxima is not defined
+    const LeafColumn& column = columns_[static_cast<size_t>(bound.leaf)];
+    if (!BoundsHold(column, BoundOrderOf(footer_->tree, bound.leaf))) continue;
     PF_ASSIGN(const ChunkView chunk, ViewChunk(footer_->chunk(row_group, bound.leaf), file_name_));
     PF_ASSIGN(const auto offsets, ReadOffsetIndex(ctx, source, chunk, row_count, file_name_));
     if (!offsets) continue;
     PF_ASSIGN(const auto index,
               ReadColumnIndex(ctx, source, chunk, offsets->pages.size(), file_name_));
     if (!index) continue;
-    const LeafColumn& column = columns_[static_cast<size_t>(bound.leaf)];
     std::vector<RowRun> kept;
     for (size_t i = 0; i < offsets->pages.size(); ++i) {
       Known known;

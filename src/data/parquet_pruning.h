@@ -53,7 +53,6 @@ class ParquetPruner {
   const ParquetFooter* footer_ = nullptr;
   std::string file_name_;
   std::vector<LeafColumn> columns_;
-  bool has_column_orders_ = false;
   std::vector<BoundRange> bound_;
 };
 

@@ -114,11 +114,12 @@ class LeafMatcher {
     const bool by_place = !is_root && (target.children.size() == 1 || is_repeated(target)) &&
                           (is_repeated(target) || is_repeated(target.children[0]));
     if (by_place && file.children.size() != target.children.size()) return Differ(path);
+    std::vector<bool> is_used(file.children.size(), false);
     for (size_t i = 0; i < target.children.size(); ++i) {
       const SchemaNode& child = target.children[i];
       const std::string child_path =
           path.empty() ? NameOf(*child.element) : path + "." + NameOf(*child.element);
-      const SchemaNode* found = by_place ? &file.children[i] : Find(file, child);
+      const SchemaNode* found = by_place ? &file.children[i] : Find(file, child, is_used);
       if (found != nullptr) {
         if (!Match(*found, child, false, child_path)) return false;
       } else if (is_root && child.is_leaf() && !is_repeated(child)) {
@@ -138,14 +139,19 @@ class LeafMatcher {
     difference_ = path;
     return false;
   }
-  const SchemaNode* Find(const SchemaNode& group, const SchemaNode& wanted) const {
+  // By id where ids count and the target has one, else by name. Of several that are called the same
+  // each is found once.
+  const SchemaNode* Find(const SchemaNode& group, const SchemaNode& wanted,
+                         std::vector<bool>& is_used) const {
     const int64_t id = IntField(*wanted.element, schema_element::kFieldId, -1);
-    for (const SchemaNode& child : group.children) {
-      const bool is_it =
-          match_ == MatchBy::kFieldId
-              ? id >= 0 && IntField(*child.element, schema_element::kFieldId, -1) == id
-              : NameOf(*child.element) == NameOf(*wanted.element);
-      if (is_it) return &child;
+    for (size_t i = 0; i < group.children.size(); ++i) {
+      const ThriftValue& element = *group.children[i].element;
+      const bool is_it = match_ == MatchBy::kFieldId && id >= 0
+                             ? IntField(element, schema_element::kFieldId, -1) == id
+                             : NameOf(element) == NameOf(*wanted.element);
+      if (!is_it || is_used[i]) continue;
+      is_used[i] = true;
+      return &group.children[i];
     }
     return nullptr;
   }

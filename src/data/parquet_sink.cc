@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "data/memory_bytes.h"
 #include "data/parquet_assembler.h"
 #include "data/parquet_schema.h"
 #include "data/row_group_copy.h"
@@ -54,6 +53,24 @@ ParquetCodec ParquetCodecOfNumber(int32_t number) {
     if (ParquetCodecNumber(codec) == number) return codec;
   }
   return ParquetCodec::kLz4Raw;
+}
+
+std::optional<std::pair<int, int>> LevelsOf(ParquetCodec codec) {
+  using Levels = std::pair<int, int>;
+  switch (codec) {
+    case ParquetCodec::kGzip:
+      return Levels(1, 9);
+    case ParquetCodec::kBrotli:
+      return Levels(0, 11);
+    case ParquetCodec::kZstd:
+      return Levels(1, 22);
+    case ParquetCodec::kLz4Raw:
+      return Levels(1, 12);
+    case ParquetCodec::kNone:
+    case ParquetCodec::kSnappy:
+      break;
+  }
+  return std::nullopt;
 }
 
 Result<DecimalStorage> DecimalStorageFor(const std::shared_ptr<arrow::Schema>& schema,
@@ -110,12 +127,11 @@ class Sink final : public ParquetSink {
     PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema_, options_, memory_));
     const ParquetFooter& chosen = options_.schema_of != nullptr ? *options_.schema_of : own;
     const ParquetSchema& target = chosen.tree.Find(file_metadata::kSchema)->items();
-    PF_ASSIGN(ParquetAssembler assembler,
-              ParquetAssembler::Make(target, chosen.tree.Find(file_metadata::kColumnOrders),
-                                     {.key_values = options_.key_values,
-                                      .created_by = options_.created_by,
-                                      .file_name = file_name_},
-                                     *bytes_));
+    PF_ASSIGN(ParquetAssembler assembler, ParquetAssembler::Make(target,
+                                                                 {.key_values = options_.key_values,
+                                                                  .created_by = options_.created_by,
+                                                                  .file_name = file_name_},
+                                                                 *bytes_));
     assembler_.emplace(std::move(assembler));
     options_.schema_of = nullptr;  // its owner need not outlive the sink
     return {};
@@ -193,10 +209,9 @@ class Sink final : public ParquetSink {
     PF_ASSIGN(EncodedFile encoded, encoder_->Finish());
     counts_.rows_encoded += encoder_->row_count();
     encoder_.reset();
-    MemorySource source(encoded.bytes);
     for (int i = 0; i < encoded.footer.row_group_count(); ++i) {
       PF_TRY(CopyRowGroup(
-          ctx, source, encoded.footer, i, file_name_,
+          ctx, *encoded.bytes, encoded.footer, i, file_name_,
           {.nan_counts = encoded.nan_counts, .bound_bytes_max = options_.bound_bytes_max},
           *assembler_));
       ++counts_.row_groups_encoded;

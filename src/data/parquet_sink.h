@@ -24,6 +24,9 @@ int32_t ParquetCodecNumber(ParquetCodec codec);
 // The other way; for what we do not write (LZO, the LZ4 of old writers) its nearest, LZ4_RAW.
 ParquetCodec ParquetCodecOfNumber(int32_t number);
 
+// The least and the highest level of compression; none for a codec without levels.
+std::optional<std::pair<int, int>> LevelsOf(ParquetCodec codec);
+
 enum class DictionaryChoice : uint8_t {
   kAuto,  // by the share of distinct values at the beginning of each row group
   kAlways,
@@ -94,8 +97,7 @@ class ParquetSink : public BatchSink {
 
 // One row group encoded in memory as a file of its own.
 struct EncodedFile {
-  std::shared_ptr<const void> owner;  // of the bytes
-  std::span<const std::byte> bytes;
+  std::shared_ptr<ByteSource> bytes;
   ParquetFooter footer;
   // NaNs by leaf; none for columns that are no floats.
   std::vector<std::optional<int64_t>> nan_counts;

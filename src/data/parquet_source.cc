@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/field_rows.h"
+#include "data/int96_check.h"
 #include "data/page_rows.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_pruning.h"
@@ -26,7 +27,6 @@ namespace pq = ::parquet::arrow;
 
 // Buffers of all columns that are decoded at once, and the least of one. What was fetched ahead is
 // copied out of memory, so the size only matters for groups that are too large for that.
-constexpr int64_t kStreamBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytesMin = int64_t{64} << 10;
 constexpr int64_t kStreamBytesMax = int64_t{8} << 20;
 constexpr int64_t kTrailerBytes = 8;
@@ -55,11 +55,11 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
 Result<std::unique_ptr<pq::FileReader>> OpenReader(
     const std::shared_ptr<arrow::io::RandomAccessFile>& file,
     std::shared_ptr<parquet::FileMetaData> metadata, arrow::TimeUnit::type int96_unit,
-    ArrowMemory& memory) {
+    int64_t stream_bytes, ArrowMemory& memory) {
   const int64_t columns = std::max(metadata->num_columns(), 1);
   parquet::ReaderProperties properties(memory.pool());
   properties.enable_buffered_stream();
-  properties.set_buffer_size(std::clamp(kStreamBytes / columns, kStreamBytesMin, kStreamBytesMax));
+  properties.set_buffer_size(std::clamp(stream_bytes / columns, kStreamBytesMin, kStreamBytesMax));
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
   arrow_properties.set_pre_buffer(false);
@@ -75,7 +75,8 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
 }
 
 // INT96 has nanoseconds, of which 64 bits hold 584 years; the table's unit is asked for at once, as
-// other writers put dates far away there.
+// other writers put dates far away there. One unit serves all such columns of a file, and values
+// are checked against it.
 arrow::TimeUnit::type Int96Unit(const arrow::Schema* wanted) {
   if (wanted == nullptr) return arrow::TimeUnit::MICRO;
   for (const auto& field : wanted->fields()) {
@@ -140,7 +141,8 @@ class Source final : public ParquetSource {
     PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
     footer_ = std::move(file.footer);
     PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata),
-                                  Int96Unit(spec_.wanted.get()), memory_));
+                                  Int96Unit(spec_.wanted.get()), spec_.stream_bytes_max, memory_));
+    int96_unit_ = Int96Unit(spec_.wanted.get());
     std::shared_ptr<arrow::Schema> schema;
     PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
     PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
@@ -251,11 +253,24 @@ class Source final : public ParquetSource {
     if (output_->leaves().empty()) return {};
     if (next_group_ == 1) object_.Fetch(ctx, group_->ranges);
     if (next_group_ < groups_.size()) object_.Fetch(ctx, groups_[next_group_].ranges);
+    PF_TRY(CheckInt96());
     reader_->set_batch_size(output_->next_rows());
     return CatchParquet([&]() -> Status {
       PF_ARROW_ASSIGN(batches_, reader_->GetRecordBatchReader({group_->index}, output_->leaves()));
       return {};
     });
+  }
+
+  Status CheckInt96() {
+    parquet::ParquetFileReader& file = *reader_->parquet_reader();
+    for (const int leaf : output_->leaves()) {
+      const auto type = file.metadata()->schema()->Column(leaf)->physical_type();
+      if (type != parquet::Type::INT96) continue;
+      Status status = CheckInt96Values(file, group_->index, leaf, int96_unit_, spec_.mapping.digits,
+                                       group_->first_row);
+      if (!status.ok()) return std::move(status).With(fmt::format("read {}", file_name_));
+    }
+    return {};
   }
 
   Status OpenPagesOfGroup(const Context& ctx) {
@@ -267,6 +282,7 @@ class Source final : public ParquetSource {
     next_run_ = 0;
     run_done_ = 0;
     if (output_->leaves().empty()) return {};
+    PF_TRY(CheckInt96());
     reader_->set_batch_size(output_->next_rows());
     // The schema of exactly the leaves that are read.
     Status status = CatchParquet([&]() -> Status {
@@ -392,6 +408,7 @@ class Source final : public ParquetSource {
   ReadAheadSource object_;
   ParquetFooter footer_;
   std::unique_ptr<pq::FileReader> reader_;
+  arrow::TimeUnit::type int96_unit_ = arrow::TimeUnit::MICRO;
   std::optional<ScanOutput> output_;
   std::optional<ParquetPruner> pruner_;
   std::vector<std::vector<int>> fields_;
@@ -426,8 +443,9 @@ Result<std::shared_ptr<arrow::Schema>> ReadParquetSchema(const Context& ctx, Byt
                                                          std::string_view file_name,
                                                          ArrowMemory& memory) {
   PF_ASSIGN(OpenedFile file, OpenFooter(ctx, source, file_name));
-  PF_ASSIGN(const auto reader, OpenReader(OpenForArrow(ctx, source), std::move(file.metadata),
-                                          arrow::TimeUnit::MICRO, memory));
+  PF_ASSIGN(const auto reader,
+            OpenReader(OpenForArrow(ctx, source), std::move(file.metadata), arrow::TimeUnit::MICRO,
+                       ScanSpec().stream_bytes_max, memory));
   std::shared_ptr<arrow::Schema> schema;
   PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader->GetSchema(&schema)); }));
   return schema;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/page_index.h"
+#include "data/parquet_metrics.h"
 
 namespace partforge::data {
 namespace {
@@ -158,6 +159,25 @@ void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chun
   cut(statistics::kMaxValue, statistics::kIsMaxValueExact, false);
 }
 
+// The new file says that bounds are ordered as types are, and not who wrote them: those of another
+// order, and the deprecated ones that were wrong in old writers, would be believed.
+void DropUntrueBounds(const LeafColumn& column, BoundOrder order, EncodedChunk& encoded) {
+  ThriftValue* const stats =
+      encoded.chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  const bool has_stats = stats != nullptr && stats->type() == ThriftType::kStruct;
+  if (has_stats && !DeprecatedBoundsHold(column)) {
+    stats->Remove(statistics::kMin);
+    stats->Remove(statistics::kMax);
+  }
+  if (BoundsHold(column, order)) return;
+  encoded.column_index.clear();
+  if (!has_stats) return;
+  for (const int16_t id : {statistics::kMinValue, statistics::kMaxValue,
+                           statistics::kIsMinValueExact, statistics::kIsMaxValueExact}) {
+    stats->Remove(id);
+  }
+}
+
 // A column index with a page whose bound cannot be cut is dropped: it has no way to say "unknown".
 Result<std::string> CutColumnIndex(const LeafColumn& column, size_t bytes_max, std::string bytes,
                                    std::string_view file_name) {
@@ -204,6 +224,8 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
   }
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
   if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
+  DropUntrueBounds(file.columns()[file.open_chunk_count()], BoundOrderOf(footer.tree, leaf),
+                   encoded);
   if (bound_bytes_max > 0) {
     const size_t at = file.open_chunk_count();
     const auto limit = static_cast<size_t>(bound_bytes_max);

@@ -100,6 +100,19 @@ TEST(Truncate, CutsAtCodePointsAndRaisesTheUpperBound) {
             "\xf0\x90\x80\x80");
 }
 
+// Forms that are longer than they need be, and surrogates, are no code points: the number they seem
+// to be is below their bytes.
+TEST(Truncate, BytesThatAreNoTextNeverMakeABoundBelowThem) {
+  for (const char* bad :
+       {"\xe0\x80\x80", "\xf0\x80\x80\x80", "\xc0\x80", "\xed\xa0\x80", "\xe0\x9f\xbf"}) {
+    const std::string value = std::string("a") + bad + "z";
+    const auto upper = TruncateUpper(Scalar::String(value), 2);
+    ASSERT_TRUE(upper.has_value());
+    EXPECT_GE(upper->AsBytes(), value) << bad;
+    EXPECT_EQ(upper->AsBytes(), "b");
+  }
+}
+
 TEST(Truncate, BytesAreRaisedAtTheLastThatIsNotFf) {
   EXPECT_EQ(TruncateUpper(Scalar::Bytes("a\xff\xff"
                                         "b"),

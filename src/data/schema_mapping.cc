@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 namespace partforge::data {
 
@@ -77,12 +78,16 @@ bool IsTime(Type::type id) {
   return id == Type::TIME32 || id == Type::TIME64;
 }
 
+bool HasZone(const arrow::DataType& type) {
+  return !static_cast<const arrow::TimestampType&>(type).timezone().empty();
+}
+
 // Types whose values the other type can hold, or can hold where Arrow's checked cast says so.
-bool Promotes(const arrow::DataType& from, const arrow::DataType& to) {
+bool Promotes(const arrow::DataType& from, const arrow::DataType& to, ZonesOfTimes zones) {
   if (from.Equals(to)) return true;
   const Type::type a = from.id(), b = to.id();
   if (a == Type::DICTIONARY) {
-    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to);
+    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to, zones);
   }
   if (a == Type::NA) return true;
   if (IsIntegral(a)) {
@@ -96,12 +101,15 @@ bool Promotes(const arrow::DataType& from, const arrow::DataType& to) {
   if (a == Type::FLOAT) return b == Type::DOUBLE;
   if (IsDecimal(a)) return IsDecimal(b);
   if (a == Type::DATE32) return b == Type::DATE64 || b == Type::TIMESTAMP;
-  if (a == Type::TIMESTAMP) return b == Type::TIMESTAMP;
+  if (a == Type::TIMESTAMP) {
+    return b == Type::TIMESTAMP &&
+           (zones == ZonesOfTimes::kAsWanted || HasZone(from) == HasZone(to));
+  }
   if (IsTime(a)) return IsTime(b);
   if (IsBytes(a)) return IsBytes(b);
   if (IsList(a)) {
     return IsList(b) && Promotes(*static_cast<const arrow::BaseListType&>(from).value_type(),
-                                 *static_cast<const arrow::BaseListType&>(to).value_type());
+                                 *static_cast<const arrow::BaseListType&>(to).value_type(), zones);
   }
   return false;
 }
@@ -169,7 +177,7 @@ class SchemaMapping::Builder {
                const arrow::Field& wanted) const {
     if (options_.match == MatchBy::kName) return file.name() == wanted.name();
     const int32_t id = FieldIdOf(wanted);
-    if (id < 0) return false;
+    if (id < 0) return file.name() == wanted.name();
     if (file_has_ids_) return FieldIdOf(file) == id;
     return std::any_of(options_.name_ids.begin(), options_.name_ids.end(),
                        [&](const NameId& n) { return n.id == id && n.path == file_path; });
@@ -182,18 +190,33 @@ class SchemaMapping::Builder {
     const auto below = [](const std::string& parent, const std::string& name) {
       return parent.empty() ? name : parent + "." + name;
     };
+    std::vector<int> first_leaves;
+    for (const auto& field : file) {
+      first_leaves.push_back(first_leaf);
+      first_leaf += LeafCount(*field);
+    }
+    std::vector<bool> is_used(file.size(), false);
     std::vector<Node> nodes;
     for (const auto& field : wanted) {
       Node node{.field = field, .path = below(path, field->name())};
-      int leaf = first_leaf;
-      for (size_t i = 0; i < file.size(); leaf += LeafCount(*file[i]), ++i) {
-        const std::string own_path = below(file_path, file[i]->name());
-        if (!Matches(*file[i], own_path, *field)) continue;
-        node.source = static_cast<int>(i);
-        PF_TRY(Bind(node, *file[i], leaf, own_path));
-        break;
+      for (size_t i = 0; i < file.size(); ++i) {
+        if (!Matches(*file[i], below(file_path, file[i]->name()), *field)) continue;
+        // Of several fields that are called the same, each stands for one of those wanted. One that
+        // is wanted twice comes twice, unless the other is then missing from the file.
+        if (node.source < 0 || !is_used[i]) node.source = static_cast<int>(i);
+        if (!is_used[i]) break;
       }
-      if (node.source < 0) PF_TRY(Fill(node, path.empty()));
+      const auto found = static_cast<size_t>(std::max(node.source, 0));
+      if (node.source >= 0 && is_used[found] && options_.absent == AbsentFields::kRefused) {
+        node.source = -1;
+      }
+      if (node.source >= 0) {
+        is_used[found] = true;
+        PF_TRY(
+            Bind(node, *file[found], first_leaves[found], below(file_path, file[found]->name())));
+      } else {
+        PF_TRY(Fill(node, path.empty()));
+      }
       nodes.push_back(std::move(node));
     }
     Renumber(nodes);
@@ -217,6 +240,11 @@ class SchemaMapping::Builder {
 
   Status Fill(Node& node, bool is_top_level) {
     node.kind = Node::Kind::kFill;
+    if (options_.absent == AbsentFields::kRefused) {
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("map columns of {}: the file lacks column {}", file_name_, node.path));
+    }
     if (is_top_level) {
       for (const FillIn& fill : options_.fill_ins) {
         if (fill.column != node.field->name()) continue;
@@ -263,7 +291,7 @@ class SchemaMapping::Builder {
       node.children.push_back(std::move(key));
       node.children.push_back(std::move(value));
     } else {
-      if (!Promotes(from, to)) {
+      if (!Promotes(from, to, options_.zones)) {
         return Status(Code::kInvalidArgument,
                       fmt::format("map columns of {}: column {} is of type {} and does not "
                                   "promote to {}",
@@ -336,6 +364,13 @@ class SchemaMapping::Applier {
 
   using ArrayRef = std::shared_ptr<arrow::Array>;
 
+  // kCorruption for a null in the column, or in one of its inner fields, that may hold none and is
+  // not hidden by a null around it.
+  Status CheckRequired(const Node& node, const arrow::Array& column) const {
+    return CheckNulls(*node.field, column, node.path,
+                      [](int64_t row) { return std::optional<int64_t>(row); });
+  }
+
   Result<ArrayRef> Build(const Node& node, const ArrayRef& source, int64_t length) {
     switch (node.kind) {
       case Node::Kind::kTake:
@@ -355,6 +390,55 @@ class SchemaMapping::Applier {
   }
 
  private:
+  // The row of the batch that a value belongs to; none when a null around it hides it.
+  using RowOf = std::function<std::optional<int64_t>(int64_t)>;
+
+  Status CheckNulls(const arrow::Field& field, const arrow::Array& array, const std::string& path,
+                    const RowOf& row_of) const {
+    if (!field.nullable() && array.null_count() > 0) {
+      for (int64_t i = 0; i < array.length(); ++i) {
+        if (array.IsValid(i)) continue;
+        if (const auto row = row_of(i)) {
+          return Status(Code::kCorruption,
+                        fmt::format("read {}: null in required column {}, row {}", file_name_, path,
+                                    first_row_ + *row));
+        }
+      }
+    }
+    switch (array.type_id()) {
+      case Type::STRUCT: {
+        const auto& rows = static_cast<const arrow::StructArray&>(array);
+        const RowOf inner = [&](int64_t i) { return rows.IsValid(i) ? row_of(i) : std::nullopt; };
+        for (int c = 0; c < rows.num_fields(); ++c) {
+          const arrow::Field& child = *rows.type()->field(c);
+          PF_TRY(CheckNulls(child, *rows.field(c), path + "." + child.name(), inner));
+        }
+        return {};
+      }
+      case Type::LIST:
+        return CheckElements(static_cast<const arrow::ListArray&>(array), path, row_of);
+      case Type::LARGE_LIST:
+        return CheckElements(static_cast<const arrow::LargeListArray&>(array), path, row_of);
+      case Type::MAP:
+        return CheckElements(static_cast<const arrow::MapArray&>(array), path, row_of);
+      default:
+        return {};
+    }
+  }
+
+  template <class Lists>
+  Status CheckElements(const Lists& lists, const std::string& path, const RowOf& row_of) const {
+    const auto* const offsets = lists.raw_value_offsets();
+    const RowOf inner = [&](int64_t element) -> std::optional<int64_t> {
+      const auto* const after = std::upper_bound(offsets, offsets + lists.length() + 1, element);
+      const int64_t list = after - offsets - 1;
+      if (list < 0 || list >= lists.length() || lists.IsNull(list)) return std::nullopt;
+      return row_of(list);
+    };
+    const arrow::Field& element = *lists.type()->field(0);
+    return CheckNulls(element, *lists.values(), path + "." + element.name(), inner);
+  }
+
   static ArrayRef Plain(const ArrayRef& array) {
     ArrayRef plain = array;
     while (plain->type_id() == Type::EXTENSION) {
@@ -478,12 +562,7 @@ Result<std::shared_ptr<arrow::RecordBatch>> SchemaMapping::Apply(const arrow::Re
   for (const Node& node : *columns_) {
     const auto source = node.source < 0 ? nullptr : batch.column(node.source);
     PF_ASSIGN(auto column, applier.Build(node, source, batch.num_rows()));
-    if (!node.field->nullable() && column->null_count() > 0) {
-      int64_t row = 0;
-      while (column->IsValid(row)) ++row;
-      return Status(Code::kCorruption, fmt::format("read {}: null in required column {}, row {}",
-                                                   file_name_, node.path, first_row + row));
-    }
+    PF_TRY(applier.CheckRequired(node, *column));
     columns.push_back(std::move(column));
   }
   return arrow::RecordBatch::Make(wanted_, batch.num_rows(), std::move(columns));

@@ -39,8 +39,19 @@ struct NameId {
   int32_t id = -1;
 };
 
+// Whether a time of day somewhere may be read as an instant, and the other way round: lakes know
+// from the table which one a column holds, whatever the file says.
+enum class ZonesOfTimes : uint8_t { kMustAgree, kAsWanted };
+// Whether INT96, which has nanoseconds, may lose those that the unit wanted does not hold.
+enum class DigitsOfTimes : uint8_t { kMustFit, kMayBeCut };
+// What becomes of fields that the file lacks.
+enum class AbsentFields : uint8_t { kFilled, kRefused };
+
 struct MappingOptions {
-  MatchBy match = MatchBy::kFieldId;
+  MatchBy match = MatchBy::kFieldId;  // a wanted field without an id is found by its name
+  ZonesOfTimes zones = ZonesOfTimes::kMustAgree;
+  DigitsOfTimes digits = DigitsOfTimes::kMustFit;
+  AbsentFields absent = AbsentFields::kFilled;
   std::vector<FillIn> fill_ins = {};
   std::vector<NameId> name_ids = {};  // consulted when the file has no id at all
 };
@@ -52,7 +63,8 @@ class SchemaMapping {
   // kRefused when ids are asked for and the file has none; kInvalidArgument for a required column
   // that the file lacks and nothing fills in, and for a type that does not promote to the wanted
   // one: int to long, float to double, decimals to more digits, date to timestamp, finer or coarser
-  // time units, dictionaries, binary to string and other layouts of the same values.
+  // time units, dictionaries, binary to string and other layouts of the same values. Fields of one
+  // name or id are taken in their order.
   static Result<SchemaMapping> Make(const std::shared_ptr<arrow::Schema>& file,
                                     const std::shared_ptr<arrow::Schema>& wanted,
                                     const MappingOptions& options, std::string file_name);
@@ -66,7 +78,8 @@ class SchemaMapping {
   std::optional<int> LeafOf(const FieldRef& column) const;
 
   // `batch` has the columns of leaves() only, in file order; `first_row` is for messages. A value
-  // that does not fit, or a null in a required column, is kCorruption with file, column and row.
+  // that does not fit, or a null in a required column or inner field, is kCorruption with file,
+  // column and row.
   Result<std::shared_ptr<arrow::RecordBatch>> Apply(const arrow::RecordBatch& batch,
                                                     int64_t first_row, ArrowMemory& memory) const;
 

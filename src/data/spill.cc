@@ -1,17 +1,20 @@
 #include "data/spill.h"
 
 #include <arrow/buffer.h>
+#include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/options.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
 #include <arrow/util/compression.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -32,7 +35,23 @@ Result<arrow::ipc::IpcWriteOptions> WriteOptions(ArrowMemory& memory) {
   return options;
 }
 
+bool IsOrHasDictionary(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DICTIONARY) return true;
+  if (type.id() == arrow::Type::EXTENSION) {
+    return IsOrHasDictionary(*static_cast<const arrow::ExtensionType&>(type).storage_type());
+  }
+  const auto& fields = type.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const auto& field) { return IsOrHasDictionary(*field->type()); });
+}
+
 }  // namespace
+
+bool HasDictionaries(const arrow::Schema& schema) {
+  const auto& fields = schema.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const auto& field) { return IsOrHasDictionary(*field->type()); });
+}
 
 Result<std::unique_ptr<SpillFile>> SpillFile::Create(const Context& ctx, SpillSpace& space,
                                                      std::shared_ptr<arrow::Schema> schema,

@@ -91,8 +91,10 @@ struct ThriftParsed {
   size_t size_bytes = 0;  // how much of the input it took
 };
 // Parses the struct that `bytes` begin with; what follows is left alone (a page's body follows its
-// header). kCorruption with the offset; `what` names the thing parsed.
-Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what);
+// header). kCorruption with the offset, also when it holds more than `values_max` values; `what`
+// names the thing parsed.
+Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
+                                       int64_t values_max = INT64_MAX);
 std::string EncodeThriftStruct(const ThriftValue& value);
 void AppendThriftStruct(const ThriftValue& value, std::string& out);
 

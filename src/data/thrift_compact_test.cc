@@ -95,6 +95,22 @@ TEST(ThriftCompact, HostileCountsDepthAndDuplicatesAreRefused) {
   EXPECT_FALSE(ParseThriftStruct(AsBytes(lists), "x").ok());
 }
 
+// Each of sixty lists within each other claims all the bytes that are left.
+TEST(ThriftCompact, CountsAreClaimsAndTakeNoMemory) {
+  std::string bytes(1, '\x19');
+  for (int i = 0; i < 30; ++i) {
+    bytes += "\xf9";  // a list of lists
+    bytes += "\x80\x80\x04";
+  }
+  bytes += std::string(1 << 16, '\x19');
+  EXPECT_EQ(ParseThriftStruct(AsBytes(bytes), "x").status().code(), Code::kCorruption);
+  // A limit on values holds for lists, maps and fields alike.
+  const ThriftValue sample = Sample();
+  const std::string good = EncodeThriftStruct(sample);
+  EXPECT_TRUE(ParseThriftStruct(AsBytes(good), "x", 1000).ok());
+  EXPECT_EQ(ParseThriftStruct(AsBytes(good), "x", 2).status().code(), Code::kCorruption);
+}
+
 TEST(ThriftCompact, RequireNamesWhatIsMissing) {
   const ThriftValue value = Sample();
   EXPECT_EQ(RequireInt(value, 1, "sample").value(), -7);
