@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,14 +40,22 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
     }
   }
   if (options.IsSet("codec-level")) {
-    // What zstd, the codec with the widest range, takes; each codec refuses what it does not.
     const int64_t level = options.Int("codec-level");
-    if (level < 1 || level > 22) {
-      return WrongValue("codec-level", fmt::format("a level is 1 to 22: {}", level), "9");
-    }
     if (!concat.codec) {
       return Status(Code::kInvalidArgument, "a level without a codec")
           .Explain(1010, "--codec-level", "--codec=zstd --codec-level=9");
+    }
+    const auto levels = data::LevelsOf(*concat.codec);
+    if (!levels) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{} has no levels: {}", options.String("codec"), level))
+          .Explain(1010, "--codec-level", "leave out --codec-level, or --codec=zstd");
+    }
+    if (level < levels->lowest || level > levels->highest) {
+      return WrongValue("codec-level",
+                        fmt::format("levels of {} are {} to {}: {}", options.String("codec"),
+                                    levels->lowest, levels->highest, level),
+                        std::to_string(levels->highest));
     }
     concat.codec_level = static_cast<int>(level);
   }
@@ -57,7 +66,7 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
   return concat;
 }
 
-Status ExplainConcat(Status status, const std::string& output) {
+Status ExplainConcat(Status status, const std::string& output, const Context& ctx) {
   // A guard held: nothing was done (user-experience §5.2).
   if (status.code() == Code::kAlreadyExists || status.explanation().pf_number == kNoOneSchema) {
     return std::move(status).As(Code::kRefused);
@@ -77,15 +86,27 @@ Status ExplainConcat(Status status, const std::string& output) {
           "nothing was written; compare the file that the message names with where it came from");
     case Code::kExhausted:
       return std::move(status).Explain(7017, output,
-                                       "more memory: --memory=4GiB, or smaller row groups: "
-                                       "--row-group-bytes=32MiB");
+                                       fmt::format("more memory: --memory={}MiB, or smaller row "
+                                                   "groups: --row-group-bytes=32MiB",
+                                                   2 * (ctx.memory.limit_bytes() >> 20) + 1));
     default:
       return status;
   }
 }
 
+// All inputs are open until the end: what is read must be the file that was planned with, whatever
+// has its name by then.
+void AllowOpenFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  // A refusal shows when a file cannot be opened.
+  [[maybe_unused]] const int status = setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx) {
   PF_ASSIGN(const data::ConcatOptions options, OptionsFrom(input.options));
+  AllowOpenFiles();
   FilePlaces places(input);
   const std::vector<std::string>& names = input.options.arguments();
   PF_ASSIGN(const data::StoredFile output, places.Output(ctx, names[0]));
@@ -99,7 +120,7 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
     data::ConcatOptions look = options;
     look.is_dry_run = true;
     auto plan = data::ConcatFiles(ctx, files, output, look, memory);
-    if (!plan.ok()) return ExplainConcat(plan.status(), names[0]);
+    if (!plan.ok()) return ExplainConcat(plan.status(), names[0], ctx);
     if (plan->rows_in == 0) {
       return Status(Code::kNotFound, "the files have no row")
           .Explain(1016, names[0], "nothing to do");
@@ -109,7 +130,7 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
   if (!options.is_dry_run) {
     places.Tidy(ctx, output, report.ok() ? Status() : report.status());
   }
-  if (!report.ok()) return ExplainConcat(report.status(), names[0]);
+  if (!report.ok()) return ExplainConcat(report.status(), names[0], ctx);
   return report;
 }
 
@@ -154,7 +175,9 @@ Command FileConcatCommand() {
                       "recompressed, not decoded"},
              {.name = "codec-level",
               .type = OptionType::kInt,
-              .help = "level of the codec (default: its own)"},
+              .help =
+                  "level of the codec: gzip 1–9, brotli 0–11, lz4 1–12, zstd 1–22 (default: its "
+                  "own)"},
              {.name = "decode",
               .type = OptionType::kBool,
               .default_text = "false",
@@ -167,7 +190,7 @@ Command FileConcatCommand() {
              {.name = "verify",
               .type = OptionType::kBool,
               .default_text = "true",
-              .help = "decode the new file and count its rows"},
+              .help = "decode the inputs and the new file and compare every row"},
              {.name = "row-group-bytes",
               .type = OptionType::kSize,
               .default_text = "128MiB",

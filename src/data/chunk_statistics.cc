@@ -23,10 +23,15 @@ bool IsInt(const ThriftValue& value) {
   return value.type() == ThriftType::kI64 || value.type() == ThriftType::kI32;
 }
 
-// Adds numbers field by field and item by item. False when the shapes differ.
+// Adds counts field by field and item by item. False when the shapes differ, and for what is no
+// count.
 bool AddNumbers(ThriftValue& into, const ThriftValue& other) {
   if (IsInt(into) && IsInt(other)) {
-    const int64_t sum = into.AsInt() + other.AsInt();
+    int64_t sum = 0;
+    if (__builtin_add_overflow(into.AsInt(), other.AsInt(), &sum) || into.AsInt() < 0 ||
+        other.AsInt() < 0) {
+      return false;
+    }
     into = ThriftValue::I64(sum);
     return true;
   }
@@ -68,7 +73,7 @@ void ChunkStatistics::Widen(Side& into, const Side& other, bool is_lower) {
   if (std::is_gt(order) == is_lower) into = other;
 }
 
-void ChunkStatistics::Add(const ThriftValue& metadata, bool has_column_orders,
+void ChunkStatistics::Add(const ThriftValue& metadata, bool has_type_order,
                           const Removed& removed) {
   const ThriftValue* stats = metadata.Find(column_metadata::kStatistics);
   const bool has_stats = stats != nullptr && stats->type() == ThriftType::kStruct;
@@ -80,22 +85,22 @@ void ChunkStatistics::Add(const ThriftValue& metadata, bool has_column_orders,
   } else if (has_stats) {
     const ThriftValue* count = stats->Find(statistics::kNullCount);
     if (count != nullptr && IsInt(*count)) nulls = count->AsInt();
+    if (nulls && (*nulls < 0 || *nulls > value_count)) nulls.reset();
   }
   const bool is_all_null = nulls && *nulls == value_count && value_count > 0;
   if (nulls && removed.nulls) {
     *nulls -= *removed.nulls;
+    if (*nulls < 0) nulls.reset();
   } else if (removed.values > 0) {
     nulls.reset();
   }
-  if (null_count_ && nulls) {
-    *null_count_ += *nulls;
-  } else {
+  if (!null_count_ || !nulls || __builtin_add_overflow(*null_count_, *nulls, &*null_count_)) {
     null_count_.reset();
   }
 
   if (!is_all_null && bounds_are_known_) {
     Side lower, upper;
-    if (has_stats && has_column_orders) {
+    if (has_stats && has_type_order) {
       lower = {.bytes = BytesField(*stats, statistics::kMinValue),
                .is_exact = BoolField(*stats, statistics::kIsMinValueExact)};
       upper = {.bytes = BytesField(*stats, statistics::kMaxValue),

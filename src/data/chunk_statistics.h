@@ -23,7 +23,7 @@ class ChunkStatistics {
     int64_t values = 0;
     std::optional<int64_t> nulls = 0;
   };
-  void Add(const ThriftValue& metadata, bool has_column_orders, const Removed& removed);
+  void Add(const ThriftValue& metadata, bool has_type_order, const Removed& removed);
 
   // Statistics and SizeStatistics of parquet.thrift; none when nothing is known.
   std::optional<ThriftValue> Statistics() const;

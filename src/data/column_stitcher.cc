@@ -96,6 +96,7 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
                            part.row_group);
   const ThriftValue& tree = input.footer.chunk(part.row_group, leaf);
   chunk.metadata = tree.Find(column_chunk::kMetaData);
+  chunk.has_type_order = HasTypeOrder(input.footer.tree, static_cast<size_t>(leaf), column_);
   PF_ASSIGN(chunk.view, ViewChunk(tree, input.file_name));
   chunk.row_count = input.RowCount(part.row_group);
   chunk.first_row = input.first_rows[static_cast<size_t>(part.row_group)];
@@ -268,7 +269,7 @@ PageEntry ColumnStitcher::EntryOf(const Chunk& chunk, size_t data_page) const {
     }
   }
   if (!chunk.index) return entry;
-  entry.has_bounds = true;
+  entry.has_bounds = chunk.has_type_order;
   entry.is_null_page = chunk.index->null_pages[data_page];
   entry.min = chunk.index->min_values[data_page];
   entry.max = chunk.index->max_values[data_page];
@@ -297,7 +298,8 @@ Status ColumnStitcher::AppendChunk(Chunk& chunk) {
     PF_ASSIGN(const PageRows rows, RowsOfPage(chunk, data_page, page, rows_before));
     rows_before += rows.count;
     if (!rows.begin) rows_are_known_ = false;
-    PF_TRY(AppendPage(chunk, page, data_page, rows));
+    // Legal, but of no use: two pages would begin at one row.
+    if (page.header.num_values > 0) PF_TRY(AppendPage(chunk, page, data_page, rows));
     if (rows.begin) rows_out_ += rows.count - rows.removed;
     ++data_page;
   }
@@ -564,9 +566,7 @@ EncodedChunk ColumnStitcher::MakeChunk() {
   std::optional<int64_t> nan_count = 0;
   const auto target = static_cast<size_t>(target_leaf_);
   for (const Chunk& chunk : chunks_) {
-    const bool has_orders =
-        chunk.part->input->footer.tree.Find(file_metadata::kColumnOrders) != nullptr;
-    statistics.Add(*chunk.metadata, has_orders,
+    statistics.Add(*chunk.metadata, chunk.has_type_order,
                    {.values = chunk.removed_rows, .nulls = chunk.removed_nulls});
     const auto& known = chunk.part->nan_counts;
     const bool is_known = target < known.size() && known[target] && chunk.removed_rows == 0;

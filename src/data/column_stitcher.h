@@ -57,6 +57,7 @@ class ColumnStitcher {
     std::optional<DictionaryValues> dictionary;
     std::vector<uint32_t> map;  // index in the united dictionary; empty: the identity
     bool has_only_dictionary_pages = true;
+    bool has_type_order = false;  // of minima and maxima
     int64_t row_count = 0;
     int64_t first_row = 0;  // position in the file
     int64_t removed_rows = 0;

@@ -1,10 +1,13 @@
 #include "data/file_concat.h"
 
+#include <arrow/array.h>
+#include <arrow/compare.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/random.h"
@@ -53,6 +56,48 @@ Status ExplainInput(Status status, const std::string& name) {
   }
 }
 
+// Names the input that a failure speaks of: readers say the file's name.
+Status BlameInput(Status status, const std::vector<StoredFile>& files) {
+  if (status.ok() || status.explanation().pf_number != 0) return status;
+  const std::string* blamed = nullptr;
+  for (const StoredFile& file : files) {
+    const bool is_named = status.message().find(file.name) != std::string::npos;
+    if (is_named && (blamed == nullptr || file.name.size() > blamed->size())) blamed = &file.name;
+  }
+  return blamed == nullptr ? status : ExplainInput(std::move(status), *blamed);
+}
+
+// Rows of some sources, one after the other.
+class RowsInOrder {
+ public:
+  using Opener = std::function<Result<std::unique_ptr<ParquetSource>>(size_t)>;
+  RowsInOrder(size_t count, Opener open) : count_(count), open_(std::move(open)) {}
+
+  // A batch with rows from begin() on; null at the end.
+  Result<const arrow::RecordBatch*> Look(const Context& ctx) {
+    while (batch_ == nullptr || begin_ == batch_->num_rows()) {
+      if (source_ == nullptr) {
+        if (next_ == count_) return nullptr;
+        PF_ASSIGN(source_, open_(next_++));
+      }
+      begin_ = 0;
+      PF_ASSIGN(batch_, source_->Next(ctx));
+      if (batch_ == nullptr) source_.reset();
+    }
+    return batch_.get();
+  }
+  int64_t begin() const { return begin_; }
+  void Pass(int64_t rows) { begin_ += rows; }
+
+ private:
+  const size_t count_;
+  const Opener open_;
+  size_t next_ = 0;
+  std::unique_ptr<ParquetSource> source_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+  int64_t begin_ = 0;
+};
+
 class Concatenation {
  public:
   Concatenation(std::vector<StoredFile> files, const ConcatOptions& options, ArrowMemory& memory,
@@ -62,8 +107,10 @@ class Concatenation {
   Status Plan(const Context& ctx) {
     if (files_.empty()) return Status(Code::kInvalidArgument, "concat: no input");
     for (const StoredFile& file : files_) PF_TRY(ExplainInput(OpenInput(ctx, file), file.name));
-    const MatchBy match = AllHaveIds() ? MatchBy::kFieldId : MatchBy::kName;
-    for (RewriteInput& input : inputs_) input.mapping.match = match;
+    PF_ASSIGN(const bool all_have_ids, AllHaveIds());
+    const MatchBy match = all_have_ids ? MatchBy::kFieldId : MatchBy::kName;
+    // Nothing is made up: a column of the output is in every file.
+    for (RewriteInput& input : inputs_) input.mapping = {.match = match, .fills_absent = false};
     target_.copy.schema = &inputs_[0].file->schema();
     target_.copy.match = match;
     target_.copy.row_group_bytes = options_.row_group_bytes;
@@ -144,12 +191,13 @@ class Concatenation {
     return {};
   }
 
-  bool AllHaveIds() const {
-    return std::all_of(inputs_.begin(), inputs_.end(), [](const RewriteInput& input) {
-      const auto& columns = input.file->columns;
-      return std::all_of(columns.begin(), columns.end(),
-                         [](const LeafColumn& column) { return column.field_id >= 0; });
-    });
+  // Ids serve only where all columns and groups of all files have one of their own.
+  Result<bool> AllHaveIds() const {
+    for (const RewriteInput& input : inputs_) {
+      PF_ASSIGN(const bool has_ids, HasUniqueIds(input.file->schema(), input.file->file_name));
+      if (!has_ids) return false;
+    }
+    return true;
   }
 
   // Every column of the file must have a place in the output, and every column of the output one in
@@ -301,7 +349,8 @@ class Concatenation {
     if (options_.verifies) {
       PF_ASSIGN(auto object, output.store->Open(ctx, key));
       PF_ASSIGN([[maybe_unused]] const FileReport read_back,
-                InspectFile(ctx, *object, output.name, Inspection::kDecode, memory_));
+                InspectFile(ctx, *object, output.name, Inspection::kPages, memory_));
+      PF_TRY(BlameInput(CompareRows(ctx, *object, output.name), files_));
     }
     CountColumns();
     report_.output.key = output.key;
@@ -313,13 +362,57 @@ class Concatenation {
     return {};
   }
 
+  // Decodes the inputs and the output side by side. All ways of joining keep the rows in order.
+  Status CompareRows(const Context& ctx, ByteSource& output, const std::string& name) {
+    const auto open = [&](ByteSource& source, const std::string& file_name) {
+      ScanSpec spec;
+      spec.wanted = schema_;
+      spec.mapping = inputs_[0].mapping;
+      spec.mapping.cuts_int96_digits = true;  // on both sides
+      return ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(source), file_name,
+                                 std::move(spec), memory_);
+    };
+    RowsInOrder wanted(inputs_.size(), [&](size_t i) {
+      return open(*inputs_[i].file->source, inputs_[i].file->file_name);
+    });
+    RowsInOrder found(1, [&](size_t) { return open(output, name); });
+    const auto equality = arrow::EqualOptions::Defaults().nans_equal(true);
+    for (int64_t row = 0;;) {
+      PF_TRY(ctx.CheckStop("comparing the rows"));
+      PF_ASSIGN(const arrow::RecordBatch* const a, wanted.Look(ctx));
+      PF_ASSIGN(const arrow::RecordBatch* const b, found.Look(ctx));
+      if (a == nullptr && b == nullptr) return {};
+      if (a == nullptr || b == nullptr) {
+        return Status(Code::kInternal,
+                      fmt::format("concat: the inputs and the output differ in their number of "
+                                  "rows from row {} on",
+                                  row));
+      }
+      const int64_t count = std::min(a->num_rows() - wanted.begin(), b->num_rows() - found.begin());
+      for (int i = 0; i < a->num_columns(); ++i) {
+        if (a->column(i)->RangeEquals(*b->column(i), wanted.begin(), wanted.begin() + count,
+                                      found.begin(), equality)) {
+          continue;
+        }
+        return Status(Code::kInternal,
+                      fmt::format("concat: column {} of the output differs from the inputs between "
+                                  "rows {} and {}",
+                                  schema_->field(i)->name(), row, row + count));
+      }
+      wanted.Pass(count);
+      found.Pass(count);
+      row += count;
+    }
+  }
+
   // Up to the point where the output becomes visible: a failure leaves nothing, and above all not
   // somebody else's file of that name deleted.
   Status WriteRows(const Context& ctx, const StoredFile& output, RollingSink& sink) {
     StitchOptions stitch;
     stitch.codec_level = options_.codec_level;
-    PF_TRY(RunRewrite(ctx, inputs_, report_.steps, target_, schema_, stitch, sink, memory_,
-                      report_.counts));
+    PF_TRY(BlameInput(RunRewrite(ctx, inputs_, report_.steps, target_, schema_, stitch, sink,
+                                 memory_, report_.counts),
+                      files_));
     if (report_.rows_in == 0) {
       // A file without rows has the schema all the same.
       PF_ARROW_ASSIGN(const auto none, arrow::RecordBatch::MakeEmpty(schema_));

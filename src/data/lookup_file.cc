@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "data/scan_spec.h"
+#include "data/spill.h"
 
 namespace partforge::data {
 namespace {
@@ -200,6 +201,10 @@ Result<int64_t> WriteLookupFile(const Context& ctx, BatchSource& rows, const Key
   while (true) {
     PF_ASSIGN(const auto batch, rows.Next(ctx));
     if (batch == nullptr) break;
+    if (HasDictionary(*batch->schema())) {
+      return Status(Code::kInvalidArgument,
+                    "write a lookup file: columns of dictionaries must be read as their values");
+    }
     PF_ASSIGN(const EncodedKeys batch_keys, keys.Encode(*batch));
     PF_TRY(writer.Add(ctx, *batch, batch_keys));
   }

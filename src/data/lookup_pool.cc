@@ -103,6 +103,10 @@ Result<std::unique_ptr<LookupReader>> LookupPool::Acquire(const Context& ctx,
 }
 
 Status LookupPool::Attach(const Context& ctx, LookupReader& reader) {
+  if (!reader.file_name_.empty()) {
+    Unpin(reader);  // from a call that failed behind it
+    reader.file_name_.clear();
+  }
   while (true) {
     bool builds = false;
     {
@@ -263,6 +267,8 @@ LookupReader::~LookupReader() {
 }
 
 Result<std::optional<FoundRow>> LookupReader::Find(const Context& ctx, std::string_view key) {
+  // A failure while the file was made anew is over, perhaps.
+  if (!cursor_) PF_TRY(pool_.Attach(ctx, *this));
   auto found = cursor_->Find(ctx, key);
   if (found.ok() || found.status().code() != Code::kCorruption || was_rebuilt_) return found;
   was_rebuilt_ = true;

@@ -29,7 +29,7 @@ class LookupReader {
   LookupReader& operator=(const LookupReader&) = delete;
   // None when there is no such row. A damaged file is made anew once; damaged again: kCorruption.
   Result<std::optional<FoundRow>> Find(const Context& ctx, std::string_view key);
-  int64_t blocks_read() const { return cursor_->blocks_read(); }
+  int64_t blocks_read() const { return cursor_ ? cursor_->blocks_read() : 0; }
 
  private:
   friend class LookupPool;

@@ -38,17 +38,16 @@ bool IsDictionaryEncoding(int encoding) {
 }
 
 Result<PageHeader> ParsePageHeader(std::span<const std::byte> bytes, std::string_view what) {
-  // A header holds a page's statistics at most; parsing more of a huge chunk would be for nothing.
-  PF_ASSIGN(ThriftParsed parsed, ParseThriftStruct(bytes, what));
-  PageHeader header{.tree = std::move(parsed.value)};
+  const auto head = bytes.first(std::min(bytes.size(), kPageHeaderBytesMax));
+  PF_ASSIGN(const ThriftParsed parsed, ParseThriftStruct(head, what, kPageHeaderValuesMax));
+  PageHeader header;
   header.header_bytes = static_cast<int64_t>(parsed.size_bytes);
-  const ThriftValue& tree = header.tree;
+  const ThriftValue& tree = parsed.value;
   PF_ASSIGN(const int64_t type, RequireInt(tree, page_header::kType, what));
   PF_ASSIGN(header.uncompressed_bytes, Size(tree, page_header::kUncompressedSize, what));
   PF_ASSIGN(header.compressed_bytes, Size(tree, page_header::kCompressedSize, what));
-  if (const ThriftValue* crc = tree.Find(page_header::kCrc)) {
+  if (tree.Find(page_header::kCrc) != nullptr) {
     PF_ASSIGN(const int64_t value, RequireInt(tree, page_header::kCrc, what));
-    (void)crc;
     header.crc = static_cast<uint32_t>(value);
   }
   switch (type) {
@@ -191,7 +190,10 @@ Status PageCompressor::Decompress(std::span<const std::byte> stored, int64_t pla
   }
   if (plain_bytes > kPageRatioFromBytes &&
       plain_bytes / kPageRatioMax > static_cast<int64_t>(stored.size())) {
-    return Corrupt(what, fmt::format("a page of {} bytes out of {}", plain_bytes, stored.size()));
+    return Status(
+        Code::kRefused,
+        fmt::format("read pages of {}: a page of {} bytes out of {}; the most is {} times", what,
+                    plain_bytes, stored.size(), kPageRatioMax));
   }
   plain.resize(static_cast<size_t>(plain_bytes));
   const auto got = state_->codec->Decompress(static_cast<int64_t>(stored.size()),

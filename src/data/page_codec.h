@@ -37,7 +37,6 @@ bool IsDictionaryEncoding(int encoding);
 enum class PageType : int8_t { kData = 0, kIndex = 1, kDictionary = 2, kDataV2 = 3 };
 
 struct PageHeader {
-  ThriftValue tree = ThriftValue::Struct();
   PageType type = PageType::kData;
   int64_t header_bytes = 0;
   int64_t uncompressed_bytes = 0;  // of the body, levels included
@@ -58,9 +57,13 @@ inline constexpr int64_t kPageBytesMax = int64_t{1} << 30;
 
 // Most levels or indices of one page that are decoded; pages of more are left to the library.
 inline constexpr int64_t kPageValuesMax = int64_t{1} << 24;
-// A page above the first size may not be more than that many times its stored bytes.
+// A page above the first size that is more than that many times its stored bytes is left to the
+// library, too.
 inline constexpr int64_t kPageRatioFromBytes = int64_t{64} << 20;
 inline constexpr int64_t kPageRatioMax = 1000;
+// Longest header, and most values in it: what is in one beside sizes are a page's statistics.
+inline constexpr size_t kPageHeaderBytesMax = size_t{16} << 20;
+inline constexpr size_t kPageHeaderValuesMax = 1000;
 
 // The header that `bytes` begin with. kCorruption for what is none, and for counts and sizes that
 // are negative or above kPageBytesMax.

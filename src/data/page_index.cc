@@ -54,7 +54,8 @@ Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSourc
         page.bytes.length > chunk.bytes.end() - page.bytes.offset) {
       return Corrupt(what, fmt::format("a page lies outside its chunk at {}", page.bytes.offset));
     }
-    if (page.first_row <= row || page.first_row >= row_count || (row < 0 && page.first_row != 0)) {
+    // A page without a row begins where the next one does.
+    if (page.first_row < row || page.first_row > row_count || (row < 0 && page.first_row != 0)) {
       return Corrupt(what, fmt::format("rows of pages do not ascend: {}", page.first_row));
     }
     position = page.bytes.end();

@@ -44,9 +44,11 @@ class ParquetAssembler {
   // The footer numbers row groups by 16 bits.
   static constexpr int kRowGroupsMax = 32'767;
 
-  // `schema` with `column_orders` (may be null) become the file's. The sink outlives the assembler.
-  static Result<ParquetAssembler> Make(ParquetSchema schema, const ThriftValue* column_orders,
-                                       AssemblerOptions options, ByteSink& sink);
+  // `schema` becomes the file's. Its footer promises that minima and maxima have the order of their
+  // type: chunks whose own file does not are handed over without them. The sink outlives the
+  // assembler.
+  static Result<ParquetAssembler> Make(ParquetSchema schema, AssemblerOptions options,
+                                       ByteSink& sink);
 
   const ParquetSchema& schema() const { return schema_; }
   const std::vector<LeafColumn>& columns() const { return columns_; }
@@ -82,7 +84,8 @@ class ParquetAssembler {
       : options_(std::move(options)), sink_(&sink) {}
   Status Append(const Context& ctx, std::span<const std::byte> bytes);
   Status WriteIndexes(const Context& ctx);
-  ThriftValue MakeFooter() const;
+  ThriftValue TakeFooter();
+  Status ChargeRowGroup(const Context& ctx);
 
   struct LateIndexes {
     std::optional<ThriftValue> offset_index;
@@ -93,7 +96,6 @@ class ParquetAssembler {
   ByteSink* sink_;
   ParquetSchema schema_;
   std::vector<LeafColumn> columns_;
-  std::optional<ThriftValue> column_orders_;
   int64_t offset_ = 0;
   int64_t row_count_ = 0;
 
@@ -106,6 +108,7 @@ class ParquetAssembler {
   int64_t chunk_start_ = 0;
 
   std::vector<ThriftValue> row_groups_;
+  std::vector<MemoryGrant> grants_;                     // by row group: metadata and late indexes
   std::vector<std::vector<LateIndexes>> late_indexes_;  // by row group and column
   int64_t late_bytes_ = 0;
   NanCounts nan_counts_;

@@ -205,6 +205,21 @@ std::string ParquetFooter::column_path(int column) const {
   return fmt::format("{}", fmt::join(parts, "."));
 }
 
+namespace {
+
+Result<MemoryGrant> ReserveFooter(const Context& ctx, int64_t length, int64_t bytes,
+                                  std::string_view file_name) {
+  auto grant = ctx.memory.TryReserve(bytes);
+  if (grant.ok()) return grant;
+  return Status(
+      Code::kExhausted,
+      fmt::format("read footer of {}: its {} bytes take {} in memory; of the {} of "
+                  "--memory {} are in use",
+                  file_name, length, bytes, ctx.memory.limit_bytes(), ctx.memory.used_bytes()));
+}
+
+}  // namespace
+
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name) {
   const int64_t file_size = source.size_bytes();
@@ -216,11 +231,18 @@ Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
   PF_TRY(read_tail());
   PF_ASSIGN(const int64_t length,
             FooterLength(std::as_bytes(std::span(tail)), file_size, file_name));
+  // Before it is parsed its tree is taken for what writers make it; then what it is.
+  PF_ASSIGN(MemoryGrant expected, ReserveFooter(ctx, length, length * kFooterGrowth, file_name));
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {
     tail.assign(static_cast<size_t>(length + kTrailerBytes), '\0');
     PF_TRY(read_tail());
   }
-  return ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name);
+  PF_ASSIGN(ParquetFooter footer,
+            ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name));
+  expected.Release();
+  PF_ASSIGN(MemoryGrant grant, ReserveFooter(ctx, length, TreeBytes(footer.tree), file_name));
+  footer.grant = std::make_shared<const MemoryGrant>(std::move(grant));
+  return footer;
 }
 
 Result<ParquetFooter> ParseParquetFooter(std::span<const std::byte> tail, int64_t file_size_bytes,

@@ -231,5 +231,25 @@ TEST(ParquetFooter, BrokenTrailersAreCorruption) {
   }
 }
 
+// A footer's tree takes many times its bytes: it is paid for before it is parsed, and as long as it
+// lives.
+TEST(ParquetFooter, ItsTreeIsTakenFromTheBudget) {
+  const std::string bytes = SampleFile();
+  MemorySource source(AsBytes(bytes));
+  testing::TestWorld world;
+  auto footer = ReadParquetFooter(world.context(), source, "f");
+  ASSERT_TRUE(footer.ok());
+  const int64_t length = footer->file_size_bytes - 8 - footer->footer_start;
+  EXPECT_EQ(world.context().memory.used_bytes(), TreeBytes(footer->tree));
+  EXPECT_GT(TreeBytes(footer->tree), 4 * length);
+  EXPECT_LT(TreeBytes(footer->tree), kThriftTreeGrowth * length);
+  footer = Status(Code::kInternal, "gone");
+  EXPECT_EQ(world.context().memory.used_bytes(), 0);
+  testing::TestWorld small(length * kFooterGrowth - 1);
+  const auto refused = ReadParquetFooter(small.context(), source, "f");
+  EXPECT_EQ(refused.status().code(), Code::kExhausted);
+  EXPECT_NE(refused.status().message().find("--memory"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace partforge::data

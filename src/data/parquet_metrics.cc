@@ -19,27 +19,10 @@ bool IsTrue(const ThriftValue& record, int16_t id, bool fallback) {
   return field->AsBool();
 }
 
-// The deprecated fields min and max were compared as signed; right for signed numbers only.
-bool DeprecatedOrderIsRight(const LeafColumn& column) {
-  if (column.is_unsigned) return false;
-  switch (column.type) {
-    case ParquetType::kBoolean:
-    case ParquetType::kInt32:
-    case ParquetType::kInt64:
-    case ParquetType::kFloat:
-    case ParquetType::kDouble:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::optional<Bound> BoundOf(const LeafColumn& column, const ThriftValue& statistics,
-                             bool has_column_orders, int16_t value_id, int16_t exact_id,
+                             bool has_type_order, int16_t value_id, int16_t exact_id,
                              int16_t deprecated_id) {
-  // Without column orders the order behind min_value and max_value is not defined.
-  const bool order_is_known = has_column_orders || DeprecatedOrderIsRight(column);
-  auto bytes = order_is_known ? BytesField(statistics, value_id) : std::nullopt;
+  auto bytes = has_type_order ? BytesField(statistics, value_id) : std::nullopt;
   // Writers that cut long values did so long before they could say it.
   const bool may_be_cut =
       column.type == ParquetType::kByteArray || column.type == ParquetType::kFixed;
@@ -62,7 +45,7 @@ ColumnMetrics EmptyMetrics(const LeafColumn& column) {
 }  // namespace
 
 Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue& chunk,
-                                     bool has_column_orders, std::string_view file_name) {
+                                     bool has_type_order, std::string_view file_name) {
   PF_ASSIGN(const ChunkView view, ViewChunk(chunk, file_name));
   ColumnMetrics metrics = EmptyMetrics(column);
   metrics.compressed_bytes = view.bytes.length;
@@ -77,9 +60,9 @@ Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue
                                        column.max_definition_level == 0 ? 0 : -1, file_name));
   if (nulls >= 0 && nulls <= view.num_values) metrics.null_count = nulls;
   if (metrics.is_repeated) return metrics;
-  metrics.lower = CleanLower(BoundOf(column, *statistics, has_column_orders, statistics::kMinValue,
+  metrics.lower = CleanLower(BoundOf(column, *statistics, has_type_order, statistics::kMinValue,
                                      statistics::kIsMinValueExact, statistics::kMin));
-  metrics.upper = CleanUpper(BoundOf(column, *statistics, has_column_orders, statistics::kMaxValue,
+  metrics.upper = CleanUpper(BoundOf(column, *statistics, has_type_order, statistics::kMaxValue,
                                      statistics::kIsMaxValueExact, statistics::kMax));
   return metrics;
 }
@@ -95,7 +78,6 @@ Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int
   if (chosen.empty()) {
     for (size_t i = 0; i < groups->size(); ++i) chosen.push_back(static_cast<int>(i));
   }
-  const bool has_column_orders = tree.Find(file_metadata::kColumnOrders) != nullptr;
   FileMetrics total;
   for (size_t n = 0; n < chosen.size(); ++n) {
     const ThriftValue& group = (*groups)[static_cast<size_t>(chosen[n])];
@@ -104,8 +86,8 @@ Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int
     FileMetrics one;
     PF_ASSIGN(one.row_count, RequireInt(group, row_group::kNumRows, file_name));
     for (size_t i = 0; i < columns.size(); ++i) {
-      PF_ASSIGN(auto metrics,
-                MetricsOfChunk(columns[i], (*chunks)[i], has_column_orders, file_name));
+      PF_ASSIGN(auto metrics, MetricsOfChunk(columns[i], (*chunks)[i],
+                                             HasTypeOrder(tree, i, columns[i]), file_name));
       if (nan_counts != nullptr) {
         metrics.nan_count = (*nan_counts)[static_cast<size_t>(chosen[n])][i];
       }

@@ -22,9 +22,9 @@ using NanCounts = std::vector<std::vector<std::optional<int64_t>>>;
 Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int> row_groups,
                                     const NanCounts* nan_counts, std::string_view file_name);
 
-// The same of one column chunk. `has_column_orders` says whether the footer defines the order
-// behind minima and maxima.
+// The same of one column chunk. `has_type_order`: what HasTypeOrder says of the column in
+// the footer.
 Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue& chunk,
-                                     bool has_column_orders, std::string_view file_name);
+                                     bool has_type_order, std::string_view file_name);
 
 }  // namespace partforge::data

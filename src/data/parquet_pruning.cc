@@ -68,7 +68,6 @@ Result<ParquetPruner> ParquetPruner::Make(const ParquetFooter& footer, const Sch
   pruner.file_name_ = std::string(file_name);
   PF_ASSIGN(pruner.columns_,
             LeafColumns(footer.tree.Find(file_metadata::kSchema)->items(), file_name));
-  pruner.has_column_orders_ = footer.tree.Find(file_metadata::kColumnOrders) != nullptr;
   for (const ColumnRange& range : ranges) {
     std::optional<int> leaf;
     if (mapping != nullptr) {
@@ -85,6 +84,11 @@ Result<ParquetPruner> ParquetPruner::Make(const ParquetFooter& footer, const Sch
     pruner.bound_.push_back({.range = range, .leaf = *leaf});
   }
   return pruner;
+}
+
+bool ParquetPruner::HasTypeOrder(const BoundRange& bound) const {
+  const auto leaf = static_cast<size_t>(bound.leaf);
+  return data::HasTypeOrder(footer_->tree, leaf, columns_[leaf]);
 }
 
 bool ParquetPruner::MayMatch(const BoundRange& bound, const Known& known) const {
@@ -107,7 +111,7 @@ Result<bool> ParquetPruner::MayMatch(const Context& ctx, ByteSource& source, int
   for (const BoundRange& bound : bound_) {
     PF_ASSIGN(const ColumnMetrics metrics, MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
                                                           footer_->chunk(row_group, bound.leaf),
-                                                          has_column_orders_, file_name_));
+                                                          HasTypeOrder(bound), file_name_));
     Known known;
     if (metrics.lower) known.lower = metrics.lower->value;
     if (metrics.upper) known.upper = metrics.upper->value;
@@ -155,7 +159,7 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
   const int64_t row_count = footer_->row_group(row_group).Find(row_group::kNumRows)->AsInt();
   std::vector<RowRun> rows{{.begin = 0, .end = static_cast<uint64_t>(row_count)}};
   for (const BoundRange& bound : bound_) {
-    if (!has_column_orders_) break;  // the order of minima and maxima is not defined
+    if (!HasTypeOrder(bound)) continue;
     PF_ASSIGN(const ChunkView chunk, ViewChunk(footer_->chunk(row_group, bound.leaf), file_name_));
     PF_ASSIGN(const auto offsets, ReadOffsetIndex(ctx, source, chunk, row_count, file_name_));
     if (!offsets) continue;
@@ -177,6 +181,7 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
       if (!MayMatch(bound, known)) continue;
       const RowRun run{.begin = static_cast<uint64_t>(offsets->pages[i].first_row),
                        .end = static_cast<uint64_t>(offsets->EndRow(i, row_count))};
+      if (run.begin == run.end) continue;  // a page without a row
       if (!kept.empty() && kept.back().end == run.begin) {
         kept.back().end = run.end;
       } else {

@@ -46,6 +46,7 @@ class ParquetPruner {
     bool may_have_null = true;
     bool may_have_value = true;
   };
+  bool HasTypeOrder(const BoundRange& bound) const;
   bool MayMatch(const BoundRange& bound, const Known& known) const;
   Result<bool> BloomMayMatch(const Context& ctx, ByteSource& source, int row_group,
                              const BoundRange& bound) const;
@@ -53,7 +54,6 @@ class ParquetPruner {
   const ParquetFooter* footer_ = nullptr;
   std::string file_name_;
   std::vector<LeafColumn> columns_;
-  bool has_column_orders_ = false;
   std::vector<BoundRange> bound_;
 };
 

@@ -383,7 +383,7 @@ TEST_F(ParquetRewrite, IndicesOfNoBitAreRead) {
   const auto input = Input("other");
 
   const auto bytes = Create("one");
-  auto file = ParquetAssembler::Make(input->schema(), nullptr, {.file_name = "one"}, *bytes);
+  auto file = ParquetAssembler::Make(input->schema(), {.file_name = "one"}, *bytes);
   ASSERT_TRUE(file.ok());
   auto compressor = PageCompressor::Make(0, std::nullopt);
   std::string pages;

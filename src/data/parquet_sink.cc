@@ -30,6 +30,23 @@ std::optional<ParquetCodec> ParquetCodecOf(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<CodecLevels> LevelsOf(ParquetCodec codec) {
+  switch (codec) {
+    case ParquetCodec::kGzip:
+      return CodecLevels{.lowest = 1, .highest = 9};
+    case ParquetCodec::kBrotli:
+      return CodecLevels{.lowest = 0, .highest = 11};
+    case ParquetCodec::kZstd:
+      return CodecLevels{.lowest = 1, .highest = 22};
+    case ParquetCodec::kLz4Raw:
+      return CodecLevels{.lowest = 1, .highest = 12};
+    case ParquetCodec::kNone:
+    case ParquetCodec::kSnappy:
+      break;
+  }
+  return std::nullopt;
+}
+
 int32_t ParquetCodecNumber(ParquetCodec codec) {
   switch (codec) {
     case ParquetCodec::kNone:
@@ -110,12 +127,11 @@ class Sink final : public ParquetSink {
     PF_ASSIGN(const ParquetFooter own, ParquetSchemaOf(schema_, options_, memory_));
     const ParquetFooter& chosen = options_.schema_of != nullptr ? *options_.schema_of : own;
     const ParquetSchema& target = chosen.tree.Find(file_metadata::kSchema)->items();
-    PF_ASSIGN(ParquetAssembler assembler,
-              ParquetAssembler::Make(target, chosen.tree.Find(file_metadata::kColumnOrders),
-                                     {.key_values = options_.key_values,
-                                      .created_by = options_.created_by,
-                                      .file_name = file_name_},
-                                     *bytes_));
+    PF_ASSIGN(ParquetAssembler assembler, ParquetAssembler::Make(target,
+                                                                 {.key_values = options_.key_values,
+                                                                  .created_by = options_.created_by,
+                                                                  .file_name = file_name_},
+                                                                 *bytes_));
     assembler_.emplace(std::move(assembler));
     options_.schema_of = nullptr;  // its owner need not outlive the sink
     return {};

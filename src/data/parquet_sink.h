@@ -18,6 +18,11 @@ namespace partforge::data {
 enum class ParquetCodec : uint8_t { kNone, kSnappy, kGzip, kBrotli, kLz4Raw, kZstd };
 // Names as tables' properties have them: none, uncompressed, snappy, gzip, brotli, lz4_raw, lz4,
 // zstd, in any case.
+// The levels a codec has; none: it has no levels.
+struct CodecLevels {
+  int lowest = 0, highest = 0;
+};
+std::optional<CodecLevels> LevelsOf(ParquetCodec codec);
 std::optional<ParquetCodec> ParquetCodecOf(std::string_view name);
 // CompressionCodec of parquet.thrift.
 int32_t ParquetCodecNumber(ParquetCodec codec);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/field_rows.h"
+#include "data/int96.h"
 #include "data/page_rows.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_pruning.h"
@@ -34,7 +35,9 @@ constexpr int64_t kTailBytes = int64_t{64} << 10;
 
 struct OpenedFile {
   ParquetFooter footer;
-  std::shared_ptr<parquet::FileMetaData> metadata;
+  std::vector<LeafColumn> columns;
+  std::shared_ptr<parquet::FileMetaData> metadata;  // INT96 columns are bytes here
+  MemoryGrant grant;  // for `metadata`, which takes about as much as our tree
 };
 
 // Our own check of the footer comes first, so that libparquet only sees sound offsets and counts.
@@ -42,10 +45,23 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
   OpenedFile file;
   PF_ASSIGN(file.footer, ReadParquetFooter(ctx, source, file_name));
   const int64_t length = file.footer.file_size_bytes - kTrailerBytes - file.footer.footer_start;
-  std::string bytes(static_cast<size_t>(length), '\0');
-  PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
+  PF_ASSIGN(file.columns,
+            LeafColumns(file.footer.tree.Find(parquet_field::file_metadata::kSchema)->items(),
+                        file_name));
+  if (file.footer.grant != nullptr) {
+    PF_ASSIGN(file.grant, ctx.memory.TryReserve(file.footer.grant->size_bytes()));
+  }
+  std::string bytes;
+  if (HasInt96(file.columns)) {
+    ThriftValue tree = file.footer.tree;
+    Int96ToBytes(tree);
+    bytes = EncodeThriftStruct(tree);
+  } else {
+    bytes.resize(static_cast<size_t>(length));
+    PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
+  }
   auto status = CatchParquet([&]() -> Status {
-    file.metadata = parquet::FileMetaData::Make(bytes.data(), length);
+    file.metadata = parquet::FileMetaData::Make(bytes.data(), static_cast<int64_t>(bytes.size()));
     return {};
   });
   if (!status.ok()) return std::move(status).With(fmt::format("read footer of {}", file_name));
@@ -54,8 +70,7 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
 
 Result<std::unique_ptr<pq::FileReader>> OpenReader(
     const std::shared_ptr<arrow::io::RandomAccessFile>& file,
-    std::shared_ptr<parquet::FileMetaData> metadata, arrow::TimeUnit::type int96_unit,
-    ArrowMemory& memory) {
+    std::shared_ptr<parquet::FileMetaData> metadata, ArrowMemory& memory) {
   const int64_t columns = std::max(metadata->num_columns(), 1);
   parquet::ReaderProperties properties(memory.pool());
   properties.enable_buffered_stream();
@@ -63,7 +78,6 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
   arrow_properties.set_pre_buffer(false);
-  arrow_properties.set_coerce_int96_timestamp_unit(int96_unit);
   return CatchParquet([&]() -> Result<std::unique_ptr<pq::FileReader>> {
     pq::FileReaderBuilder builder;
     PF_ARROW_TRY(builder.Open(file, properties, std::move(metadata)));
@@ -72,19 +86,6 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
     PF_ARROW_ASSIGN(auto reader, builder.Build());
     return reader;
   });
-}
-
-// INT96 has nanoseconds, of which 64 bits hold 584 years; the table's unit is asked for at once, as
-// other writers put dates far away there.
-arrow::TimeUnit::type Int96Unit(const arrow::Schema* wanted) {
-  if (wanted == nullptr) return arrow::TimeUnit::MICRO;
-  for (const auto& field : wanted->fields()) {
-    if (field->type()->id() != arrow::Type::TIMESTAMP) continue;
-    if (static_cast<const arrow::TimestampType&>(*field->type()).unit() == arrow::TimeUnit::NANO) {
-      return arrow::TimeUnit::NANO;
-    }
-  }
-  return arrow::TimeUnit::MICRO;
 }
 
 // Pages are picked when at least this share of a row group's rows is left out.
@@ -139,10 +140,18 @@ class Source final : public ParquetSource {
     object_.Fetch(ctx, {{.offset = object_.size_bytes() - tail, .length = tail}});
     PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
     footer_ = std::move(file.footer);
-    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata),
-                                  Int96Unit(spec_.wanted.get()), memory_));
+    metadata_grant_ = std::move(file.grant);
+    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata), memory_));
     std::shared_ptr<arrow::Schema> schema;
     PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
+    if (HasInt96(file.columns)) {
+      schema = MarkInt96(*schema, file.columns);
+      if (spec_.wanted == nullptr && spec_.leaves.empty()) {
+        // Where no type is asked for, a unit that reaches far dates.
+        spec_.wanted = PlainSchema(*schema);
+        spec_.mapping = {.match = MatchBy::kName, .cuts_int96_digits = true};
+      }
+    }
     PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
     PF_ASSIGN(pruner_, ParquetPruner::Make(footer_, output_->mapping(), spec_.ranges, file_name_));
     SplitFields(*schema);
@@ -386,11 +395,12 @@ class Source final : public ParquetSource {
     group_.reset();
   }
 
-  const ScanSpec spec_;
+  ScanSpec spec_;
   const std::string file_name_;
   ArrowMemory& memory_;
   ReadAheadSource object_;
   ParquetFooter footer_;
+  MemoryGrant metadata_grant_;
   std::unique_ptr<pq::FileReader> reader_;
   std::optional<ScanOutput> output_;
   std::optional<ParquetPruner> pruner_;
@@ -426,11 +436,11 @@ Result<std::shared_ptr<arrow::Schema>> ReadParquetSchema(const Context& ctx, Byt
                                                          std::string_view file_name,
                                                          ArrowMemory& memory) {
   PF_ASSIGN(OpenedFile file, OpenFooter(ctx, source, file_name));
-  PF_ASSIGN(const auto reader, OpenReader(OpenForArrow(ctx, source), std::move(file.metadata),
-                                          arrow::TimeUnit::MICRO, memory));
+  PF_ASSIGN(const auto reader,
+            OpenReader(OpenForArrow(ctx, source), std::move(file.metadata), memory));
   std::shared_ptr<arrow::Schema> schema;
   PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader->GetSchema(&schema)); }));
-  return schema;
+  return PlainSchema(*MarkInt96(*schema, file.columns));
 }
 
 }  // namespace partforge::data

@@ -70,7 +70,9 @@ class ReadAheadSource::Batch {
       own.stop = stop;
       const Status status = ParallelFor(own, static_cast<int64_t>(ranges_.size()), threads,
                                         [this](const Context& c, int64_t i) { return Read(c, i); });
-      Ignore(own, status, "who needs the bytes asks the object again");
+      // Stopped by the destructor: nobody waits for the bytes any more.
+      const bool is_unwanted = status.code() == Code::kCancelled && stop.stop_requested();
+      if (!is_unwanted) Ignore(own, status, "who needs the bytes asks the object again");
       const std::lock_guard lock(mutex_);
       is_over_ = true;
       finished_.notify_all();

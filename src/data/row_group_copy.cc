@@ -135,9 +135,28 @@ bool CutBound(const LeafColumn& column, bool is_lower, size_t bytes_max, std::st
   return true;
 }
 
+// The copy promises the order of the type for all bounds, and no longer says who wrote the chunk,
+// which is how readers know the deprecated ones they must not believe.
+void DropUnorderedBounds(const LeafColumn& column, bool has_type_order, ThriftValue& chunk) {
+  ThriftValue* stats = chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  if (stats == nullptr || stats->type() != ThriftType::kStruct) return;
+  if (!DeprecatedOrderIsRight(column)) {
+    stats->Remove(statistics::kMin);
+    stats->Remove(statistics::kMax);
+  }
+  if (has_type_order) return;
+  for (const int16_t field : {statistics::kMinValue, statistics::kMaxValue,
+                              statistics::kIsMinValueExact, statistics::kIsMaxValueExact}) {
+    stats->Remove(field);
+  }
+}
+
 void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chunk) {
   ThriftValue* stats = chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
-  if (stats == nullptr || column.type != ParquetType::kByteArray) return;
+  if (stats == nullptr || stats->type() != ThriftType::kStruct ||
+      column.type != ParquetType::kByteArray) {
+    return;
+  }
   // The deprecated pair would hold the same long values once more.
   stats->Remove(statistics::kMin);
   stats->Remove(statistics::kMax);
@@ -195,21 +214,33 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
     // Some writers store 0 or the data page's own offset for "none".
     encoded.chunk.Find(column_chunk::kMetaData)->Remove(column_metadata::kDictionaryPageOffset);
   }
+  const LeafColumn& column = file.columns()[file.open_chunk_count()];
+  const bool has_type_order = HasTypeOrder(footer.tree, static_cast<size_t>(leaf), column);
+  DropUnorderedBounds(column, has_type_order, encoded.chunk);
   PF_ASSIGN(auto offsets, ReadOffsetIndex(ctx, source, view, row_count, file_name));
   if (offsets) {
-    if (view.column_index.length > 0) {
+    if (view.column_index.length > 0 && has_type_order) {
+      // Checked before it is handed on: an index whose pages are not those of the chunk makes a
+      // file that nobody can read.
       PF_ASSIGN(encoded.column_index, ReadRange(ctx, source, view.column_index, file_name));
+      PF_ASSIGN(const ColumnIndex index, ParseColumnIndex(encoded.column_index, file_name));
+      if (index.null_pages.size() != offsets->pages.size()) {
+        return Status(Code::kCorruption,
+                      fmt::format("read page index of {}: column {} has {} pages in one index and "
+                                  "{} in the other",
+                                  file_name, column.dotted_path, index.null_pages.size(),
+                                  offsets->pages.size()));
+      }
     }
     encoded.offset_index = std::move(offsets->tree);
   }
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
   if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
   if (bound_bytes_max > 0) {
-    const size_t at = file.open_chunk_count();
     const auto limit = static_cast<size_t>(bound_bytes_max);
-    CutStatistics(file.columns()[at], limit, encoded.chunk);
-    PF_ASSIGN(encoded.column_index, CutColumnIndex(file.columns()[at], limit,
-                                                   std::move(encoded.column_index), file_name));
+    CutStatistics(column, limit, encoded.chunk);
+    PF_ASSIGN(encoded.column_index,
+              CutColumnIndex(column, limit, std::move(encoded.column_index), file_name));
   }
   return file.EndChunk(std::move(encoded));
 }

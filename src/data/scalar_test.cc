@@ -100,6 +100,18 @@ TEST(Truncate, CutsAtCodePointsAndRaisesTheUpperBound) {
             "\xf0\x90\x80\x80");
 }
 
+// Strings of other engines need not be UTF-8: what is none is left out of the bound, and what
+// stands before it is raised.
+TEST(Truncate, AnUpperBoundIsNeverBelowAValueThatIsNoUtf8) {
+  for (const std::string bad :
+       {"\xe0\x80\x80", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80",
+        "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\xc0\x80", "\xff", "\x80"}) {
+    const std::string value = "a" + bad + "zzz";
+    EXPECT_GT(Upper(value, 2), value);
+    EXPECT_EQ(Upper(value, 2), "b");
+  }
+}
+
 TEST(Truncate, BytesAreRaisedAtTheLastThatIsNotFf) {
   EXPECT_EQ(TruncateUpper(Scalar::Bytes("a\xff\xff"
                                         "b"),

@@ -16,6 +16,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "data/int96.h"
+#include "data/required_fields.h"
+
 namespace partforge::data {
 
 using arrow::Type;
@@ -77,12 +80,17 @@ bool IsTime(Type::type id) {
   return id == Type::TIME32 || id == Type::TIME64;
 }
 
+bool HasZone(const arrow::DataType& timestamp) {
+  return !static_cast<const arrow::TimestampType&>(timestamp).timezone().empty();
+}
+
 // Types whose values the other type can hold, or can hold where Arrow's checked cast says so.
-bool Promotes(const arrow::DataType& from, const arrow::DataType& to) {
+bool Promotes(const arrow::DataType& from, const arrow::DataType& to, bool ignores_time_zones) {
   if (from.Equals(to)) return true;
   const Type::type a = from.id(), b = to.id();
   if (a == Type::DICTIONARY) {
-    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to);
+    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to,
+                    ignores_time_zones);
   }
   if (a == Type::NA) return true;
   if (IsIntegral(a)) {
@@ -95,13 +103,19 @@ bool Promotes(const arrow::DataType& from, const arrow::DataType& to) {
   if (a == Type::HALF_FLOAT) return b == Type::FLOAT || b == Type::DOUBLE;
   if (a == Type::FLOAT) return b == Type::DOUBLE;
   if (IsDecimal(a)) return IsDecimal(b);
-  if (a == Type::DATE32) return b == Type::DATE64 || b == Type::TIMESTAMP;
-  if (a == Type::TIMESTAMP) return b == Type::TIMESTAMP;
+  // A local time is no instant.
+  if (a == Type::DATE32) {
+    return b == Type::DATE64 || (b == Type::TIMESTAMP && (ignores_time_zones || !HasZone(to)));
+  }
+  if (a == Type::TIMESTAMP) {
+    return b == Type::TIMESTAMP && (ignores_time_zones || HasZone(from) == HasZone(to));
+  }
   if (IsTime(a)) return IsTime(b);
   if (IsBytes(a)) return IsBytes(b);
   if (IsList(a)) {
-    return IsList(b) && Promotes(*static_cast<const arrow::BaseListType&>(from).value_type(),
-                                 *static_cast<const arrow::BaseListType&>(to).value_type());
+    return IsList(b) &&
+           Promotes(*static_cast<const arrow::BaseListType&>(from).value_type(),
+                    *static_cast<const arrow::BaseListType&>(to).value_type(), ignores_time_zones);
   }
   return false;
 }
@@ -139,10 +153,11 @@ int LeafCount(const arrow::Field& field) {
 
 // What is done for one wanted field.
 struct SchemaMapping::Node {
-  enum class Kind : uint8_t { kTake, kCast, kFill, kStruct, kList, kMap };
+  enum class Kind : uint8_t { kTake, kCast, kInt96, kFill, kStruct, kList, kMap };
   Kind kind = Kind::kFill;
-  int source = -1;  // index among the children that are read; -1 for kFill
-  int leaf = -1;    // of the file, for a flat column that keeps its values
+  int source = -1;           // index among the children that are read; -1 for kFill
+  int leaf = -1;             // of the file, for a flat column that keeps its values
+  bool cuts_digits = false;  // kInt96
   std::shared_ptr<arrow::Field> field = nullptr;  // wanted
   std::shared_ptr<arrow::Scalar> fill = nullptr;  // null: nulls
   std::string path = {};
@@ -169,32 +184,79 @@ class SchemaMapping::Builder {
                const arrow::Field& wanted) const {
     if (options_.match == MatchBy::kName) return file.name() == wanted.name();
     const int32_t id = FieldIdOf(wanted);
-    if (id < 0) return false;
+    if (id < 0) return file.name() == wanted.name();
     if (file_has_ids_) return FieldIdOf(file) == id;
     return std::any_of(options_.name_ids.begin(), options_.name_ids.end(),
                        [&](const NameId& n) { return n.id == id && n.path == file_path; });
+  }
+
+  // The file's field for the wanted one among those that are not taken; one of the same id first.
+  struct Found {
+    std::optional<size_t> index;
+    bool is_taken = false;    // there is one, which another column wanted has
+    bool has_others = false;  // there are more
+  };
+  Found Find(const arrow::FieldVector& file, const std::string& file_path,
+             const arrow::Field& wanted, const std::vector<bool>& is_used) const {
+    Found found;
+    bool best_has_id = false;
+    for (size_t i = 0; i < file.size(); ++i) {
+      if (!Matches(*file[i], Below(file_path, file[i]->name()), wanted)) continue;
+      if (is_used[i]) {
+        found.is_taken = true;
+        continue;
+      }
+      const bool has_id = FieldIdOf(*file[i]) == FieldIdOf(wanted);
+      found.has_others = found.has_others || found.index;
+      if (found.index && (best_has_id || !has_id)) continue;
+      found.index = i;
+      best_has_id = has_id;
+    }
+    return found;
+  }
+
+  static std::string Below(const std::string& parent, const std::string& name) {
+    return parent.empty() ? name : parent + "." + name;
+  }
+
+  Status CannotTell(const std::string& path, std::string_view why) const {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("map columns of {}: {}: {}", file_name_, why, path));
   }
 
   // Fields of the root or of a struct. `first_leaf` is the leaf the file's first field begins with.
   Result<std::vector<Node>> Fields(const arrow::FieldVector& file, const arrow::FieldVector& wanted,
                                    int first_leaf, const std::string& file_path,
                                    const std::string& path) {
-    const auto below = [](const std::string& parent, const std::string& name) {
-      return parent.empty() ? name : parent + "." + name;
-    };
+    std::vector<int> leaves;
+    for (int leaf = first_leaf; const auto& field : file) {
+      leaves.push_back(leaf);
+      leaf += LeafCount(*field);
+    }
     std::vector<Node> nodes;
+    std::vector<bool> is_used(file.size());
+    std::vector<const arrow::Field*> unsure;  // wanted, and found more than once
     for (const auto& field : wanted) {
-      Node node{.field = field, .path = below(path, field->name())};
-      int leaf = first_leaf;
-      for (size_t i = 0; i < file.size(); leaf += LeafCount(*file[i]), ++i) {
-        const std::string own_path = below(file_path, file[i]->name());
-        if (!Matches(*file[i], own_path, *field)) continue;
-        node.source = static_cast<int>(i);
-        PF_TRY(Bind(node, *file[i], leaf, own_path));
-        break;
+      Node node{.field = field, .path = Below(path, field->name())};
+      const Found found = Find(file, file_path, *field, is_used);
+      if (found.index) {
+        const arrow::Field& source = *file[*found.index];
+        is_used[*found.index] = true;
+        node.source = static_cast<int>(*found.index);
+        PF_TRY(Bind(node, source, leaves[*found.index], Below(file_path, source.name())));
+        if (found.has_others) unsure.push_back(field.get());
+      } else if (found.is_taken) {
+        return CannotTell(node.path, "a column is wanted more often than the file has it");
+      } else {
+        PF_TRY(Fill(node, path.empty()));
       }
-      if (node.source < 0) PF_TRY(Fill(node, path.empty()));
       nodes.push_back(std::move(node));
+    }
+    for (const arrow::Field* field : unsure) {
+      if (Find(file, file_path, *field, is_used).index) {
+        return CannotTell(Below(path, field->name()),
+                          "the file has a column more often than wanted");
+      }
     }
     Renumber(nodes);
     return nodes;
@@ -231,7 +293,12 @@ class SchemaMapping::Builder {
         return {};
       }
     }
-    if (node.field->nullable()) return {};
+    if (node.field->nullable() && options_.fills_absent) return {};
+    if (node.field->nullable()) {
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("map columns of {}: the file lacks column {}", file_name_, node.path));
+    }
     return Status(Code::kInvalidArgument,
                   fmt::format("map columns of {}: the file lacks the required column {}",
                               file_name_, node.path));
@@ -244,7 +311,11 @@ class SchemaMapping::Builder {
         file.type()->id() == Type::EXTENSION || node.field->type()->id() == Type::EXTENSION;
     const size_t leaves_before = leaves_.size();
     const bool may_rebuild = node.field->type()->id() != Type::EXTENSION;
-    if (may_rebuild && from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
+    if (IsMarkedInt96(file) && to.id() == Type::TIMESTAMP) {
+      node.kind = Node::Kind::kInt96;
+      node.cuts_digits = options_.cuts_int96_digits;
+      leaves_.push_back(leaf);
+    } else if (may_rebuild && from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
       node.kind = Node::Kind::kStruct;
       PF_ASSIGN(node.children, Fields(from.fields(), to.fields(), leaf, file_path, node.path));
     } else if (may_rebuild && IsList(from.id()) && from.id() == to.id()) {
@@ -263,11 +334,12 @@ class SchemaMapping::Builder {
       node.children.push_back(std::move(key));
       node.children.push_back(std::move(value));
     } else {
-      if (!Promotes(from, to)) {
+      if (IsMarkedInt96(file) || !Promotes(from, to, options_.ignores_time_zones)) {
         return Status(Code::kInvalidArgument,
                       fmt::format("map columns of {}: column {} is of type {} and does not "
                                   "promote to {}",
-                                  file_name_, node.path, from.ToString(), to.ToString()));
+                                  file_name_, node.path,
+                                  IsMarkedInt96(file) ? "INT96" : from.ToString(), to.ToString()));
       }
       node.kind = from.Equals(to) && !is_wrapped ? Node::Kind::kTake : Node::Kind::kCast;
       for (int i = 0; i < LeafCountOf(from); ++i) leaves_.push_back(leaf + i);
@@ -313,7 +385,7 @@ Result<SchemaMapping> SchemaMapping::Make(const std::shared_ptr<arrow::Schema>& 
   PF_ASSIGN(auto columns, builder.Columns(file->fields(), wanted->fields()));
   mapping.columns_ = std::make_shared<const std::vector<Node>>(std::move(columns));
   mapping.leaves_ = builder.TakeLeaves();
-  // Two wanted columns may come from one column of the file.
+  // A leaf may be read for the sake of its parent's nulls, too.
   mapping.leaves_.erase(std::unique(mapping.leaves_.begin(), mapping.leaves_.end()),
                         mapping.leaves_.end());
   return mapping;
@@ -342,6 +414,8 @@ class SchemaMapping::Applier {
         return source;
       case Node::Kind::kCast:
         return Cast(node, source);
+      case Node::Kind::kInt96:
+        return Times(node, *source);
       case Node::Kind::kFill:
         return FillColumn(node, length);
       case Node::Kind::kStruct:
@@ -400,6 +474,37 @@ class SchemaMapping::Applier {
     return Status(Code::kCorruption,
                   fmt::format("read {}: column {}, row {}: {}", file_name_, node.path,
                               first_row_ + begin, result.status().message()));
+  }
+
+  Result<ArrayRef> Times(const Node& node, const arrow::Array& source) const {
+    const auto& bytes = static_cast<const arrow::FixedSizeBinaryArray&>(source);
+    const auto unit = static_cast<const arrow::TimestampType&>(*node.field->type()).unit();
+    const int64_t per_second = unit == arrow::TimeUnit::SECOND  ? 1
+                               : unit == arrow::TimeUnit::MILLI ? 1'000
+                               : unit == arrow::TimeUnit::MICRO ? 1'000'000
+                                                                : 1'000'000'000;
+    PF_ARROW_ASSIGN(std::shared_ptr<arrow::Buffer> buffer,
+                    arrow::AllocateBuffer(bytes.length() * static_cast<int64_t>(sizeof(int64_t)),
+                                          memory_.pool()));
+    auto* values = reinterpret_cast<int64_t*>(buffer->mutable_data());
+    for (int64_t i = 0; i < bytes.length(); ++i) {
+      values[i] = 0;
+      if (bytes.IsNull(i)) continue;
+      const Int96Time time = TimeOfInt96(bytes.GetValue(i), per_second);
+      values[i] = time.value;
+      if (time.fit == Int96Time::Fit::kExact) continue;
+      if (time.fit == Int96Time::Fit::kHasMoreDigits && node.cuts_digits) continue;
+      return Status(Code::kCorruption, fmt::format("read {}: column {}, row {}: INT96 {} {}",
+                                                   file_name_, node.path, first_row_ + i,
+                                                   time.fit == Int96Time::Fit::kTooFar
+                                                       ? "holds a time too far away for"
+                                                       : "would lose data in",
+                                                   node.field->type()->ToString()));
+    }
+    PF_ASSIGN(auto validity, Validity(source));
+    return ArrayRef(std::make_shared<arrow::TimestampArray>(node.field->type(), bytes.length(),
+                                                            std::move(buffer), std::move(validity),
+                                                            bytes.null_count()));
   }
 
   Result<ArrayRef> FillColumn(const Node& node, int64_t length) const {
@@ -483,6 +588,11 @@ Result<std::shared_ptr<arrow::RecordBatch>> SchemaMapping::Apply(const arrow::Re
       while (column->IsValid(row)) ++row;
       return Status(Code::kCorruption, fmt::format("read {}: null in required column {}, row {}",
                                                    file_name_, node.path, first_row + row));
+    }
+    if (const auto missing = FindMissingValue(*column)) {
+      return Status(Code::kCorruption,
+                    fmt::format("read {}: null in required column {}.{}, row {}", file_name_,
+                                node.path, missing->field, first_row + missing->row));
     }
     columns.push_back(std::move(column));
   }

@@ -43,16 +43,25 @@ struct MappingOptions {
   MatchBy match = MatchBy::kFieldId;
   std::vector<FillIn> fill_ins = {};
   std::vector<NameId> name_ids = {};  // consulted when the file has no id at all
+  // False: what the file lacks is kInvalidArgument, even where null could stand for it.
+  bool fills_absent = true;
+  // Local times are taken for instants and the other way round, without a change of their number.
+  // False: they are two types. INT96 does not say which it is and becomes what is wanted.
+  bool ignores_time_zones = false;
+  // Digits of INT96 below the unit wanted are cut off. False: such a value is kCorruption.
+  bool cuts_int96_digits = false;
 };
 
 // How batches of a file become batches of the schema wanted: columns and inner fields are found by
-// id or name, taken, promoted or filled in. Immutable.
+// id (those wanted without one, by name) or name, taken, promoted or filled in. Each column of the
+// file is taken once; of several called alike the first stands for the first wanted. Immutable.
 class SchemaMapping {
  public:
   // kRefused when ids are asked for and the file has none; kInvalidArgument for a required column
-  // that the file lacks and nothing fills in, and for a type that does not promote to the wanted
-  // one: int to long, float to double, decimals to more digits, date to timestamp, finer or coarser
-  // time units, dictionaries, binary to string and other layouts of the same values.
+  // that the file lacks and nothing fills in, for a column wanted twice or found twice, and for a
+  // type that does not promote to the wanted one: int to long, float to double, decimals to more
+  // digits, date to timestamp, finer or coarser time units, dictionaries, binary to string and
+  // other layouts of the same values.
   static Result<SchemaMapping> Make(const std::shared_ptr<arrow::Schema>& file,
                                     const std::shared_ptr<arrow::Schema>& wanted,
                                     const MappingOptions& options, std::string file_name);
@@ -66,7 +75,8 @@ class SchemaMapping {
   std::optional<int> LeafOf(const FieldRef& column) const;
 
   // `batch` has the columns of leaves() only, in file order; `first_row` is for messages. A value
-  // that does not fit, or a null in a required column, is kCorruption with file, column and row.
+  // that does not fit, or a null in a required column or inner field, is kCorruption with file,
+  // column and row.
   Result<std::shared_ptr<arrow::RecordBatch>> Apply(const arrow::RecordBatch& batch,
                                                     int64_t first_row, ArrowMemory& memory) const;
 

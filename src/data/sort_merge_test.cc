@@ -599,5 +599,59 @@ TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
   }
 }
 
+TEST_F(SortMerge, RowsWithDictionariesAreSortedThroughFiles) {
+  const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
+  const auto schema =
+      arrow::schema({arrow::field("k", arrow::int64()), arrow::field("d", type),
+                     arrow::field("l", arrow::list(arrow::field("element", type)))});
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  ASSERT_TRUE(keys.ok());
+  Batches batches;
+  int64_t row = 0;
+  for (int b = 0; b < 5; ++b) {
+    arrow::Int64Builder numbers;
+    arrow::StringDictionary32Builder texts, inner;
+    arrow::Int32Builder offsets;
+    for (int32_t i = 0; i < 40; ++i, ++row) {
+      ASSERT_TRUE(numbers.Append(199 - row).ok());
+      ASSERT_TRUE(texts.Append(fmt::format("d{}", (199 - row) % 7)).ok());
+      ASSERT_TRUE(inner.Append(fmt::format("l{}", (199 - row) % 5)).ok());
+      ASSERT_TRUE(offsets.Append(i).ok());
+    }
+    ASSERT_TRUE(offsets.Append(40).ok());
+    const auto lists =
+        arrow::ListArray::FromArrays(*offsets.Finish().ValueOrDie(), *inner.Finish().ValueOrDie())
+            .ValueOrDie();
+    batches.push_back(arrow::RecordBatch::Make(
+        schema, 40,
+        {numbers.Finish().ValueOrDie(), texts.Finish().ValueOrDie(),
+         std::make_shared<arrow::ListArray>(schema->field(2)->type(), 40, lists->value_offsets(),
+                                            lists->values())}));
+  }
+  const auto input = Source(batches);
+  const auto sorted =
+      Sort(ctx_, *input, **keys, {.run_bytes = 1, .fan_in_max = 2}, space_, memory_);
+  ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+  EXPECT_GT(space_.total_bytes(), 0);
+  int64_t wanted = 0;
+  const auto text_of = [](const arrow::Array& array, int64_t at) {
+    const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
+    return static_cast<const arrow::StringArray&>(*indices.dictionary())
+        .GetString(indices.GetValueIndex(at));
+  };
+  while (true) {
+    const auto batch = (*sorted)->Next(ctx_);
+    ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+    if (*batch == nullptr) break;
+    const auto& lists = static_cast<const arrow::ListArray&>(*(*batch)->column(2));
+    for (int64_t i = 0; i < (*batch)->num_rows(); ++i, ++wanted) {
+      ASSERT_EQ(static_cast<const arrow::Int64Array&>(*(*batch)->column(0)).Value(i), wanted);
+      ASSERT_EQ(text_of(*(*batch)->column(1), i), fmt::format("d{}", wanted % 7));
+      ASSERT_EQ(text_of(*lists.values(), lists.value_offset(i)), fmt::format("l{}", wanted % 5));
+    }
+  }
+  EXPECT_EQ(wanted, 200);
+}
+
 }  // namespace
 }  // namespace partforge::data

@@ -7,17 +7,34 @@
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
 #include <arrow/util/compression.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/hash.h"
 
 namespace partforge::data {
+namespace {
+
+bool AnyHasDictionary(const arrow::FieldVector& fields) {
+  return std::any_of(fields.begin(), fields.end(), [](const auto& field) {
+    return field->type()->id() == arrow::Type::DICTIONARY ||
+           AnyHasDictionary(field->type()->fields());
+  });
+}
+
+}  // namespace
+
+bool HasDictionary(const arrow::Schema& schema) {
+  return AnyHasDictionary(schema.fields());
+}
+
 namespace {
 
 constexpr std::array<char, 4> kMagic = {'P', 'F', 'S', 'P'};
@@ -30,6 +47,22 @@ Result<arrow::ipc::IpcWriteOptions> WriteOptions(ArrowMemory& memory) {
   options.use_threads = false;
   PF_ARROW_ASSIGN(options.codec, arrow::util::Codec::Create(arrow::Compression::LZ4_FRAME));
   return options;
+}
+
+// Dictionaries are messages of their own: a batch that has one is written as a stream, with it.
+Result<std::shared_ptr<arrow::Buffer>> Serialize(const arrow::RecordBatch& batch,
+                                                 const arrow::ipc::IpcWriteOptions& options) {
+  if (!HasDictionary(*batch.schema())) {
+    PF_ARROW_ASSIGN(auto message, arrow::ipc::SerializeRecordBatch(batch, options));
+    return message;
+  }
+  PF_ARROW_ASSIGN(const auto stream,
+                  arrow::io::BufferOutputStream::Create(4096, options.memory_pool));
+  PF_ARROW_ASSIGN(const auto writer, arrow::ipc::MakeStreamWriter(stream, batch.schema(), options));
+  PF_ARROW_TRY(writer->WriteRecordBatch(batch));
+  PF_ARROW_TRY(writer->Close());
+  PF_ARROW_ASSIGN(auto message, stream->Finish());
+  return message;
 }
 
 }  // namespace
@@ -80,7 +113,7 @@ Status SpillFile::Write(std::span<const std::byte> bytes) {
 Status SpillFile::Append(const Context& ctx, const arrow::RecordBatch& batch) {
   PF_TRY(ctx.CheckStop("spilling"));
   PF_ASSIGN(const auto options, WriteOptions(memory_));
-  PF_ARROW_ASSIGN(const auto message, arrow::ipc::SerializeRecordBatch(batch, options));
+  PF_ASSIGN(const auto message, Serialize(batch, options));
   const auto bytes =
       std::as_bytes(std::span(message->data(), static_cast<size_t>(message->size())));
   const auto length = static_cast<int64_t>(bytes.size());
@@ -134,8 +167,17 @@ Result<std::shared_ptr<arrow::RecordBatch>> ParseSpilledBatch(
   options.memory_pool = memory.pool();
   options.use_threads = false;
   arrow::io::BufferReader stream(bytes);
-  const arrow::ipc::DictionaryMemo memo;
-  PF_ARROW_ASSIGN(auto batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
+  std::shared_ptr<arrow::RecordBatch> batch;
+  if (HasDictionary(*schema)) {
+    PF_ARROW_ASSIGN(const auto reader, arrow::ipc::RecordBatchStreamReader::Open(&stream, options));
+    PF_ARROW_TRY(reader->ReadNext(&batch));
+    if (batch == nullptr || !batch->schema()->Equals(*schema, /*check_metadata=*/false)) {
+      return Status(Code::kCorruption, "it is of another schema");
+    }
+  } else {
+    const arrow::ipc::DictionaryMemo memo;
+    PF_ARROW_ASSIGN(batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
+  }
   PF_ARROW_TRY(batch->Validate());
   return batch;
 }

@@ -15,6 +15,7 @@
 
 namespace arrow {
 class Buffer;
+class Schema;
 }  // namespace arrow
 
 namespace partforge::data {
@@ -73,6 +74,9 @@ class SpillFile {
   int64_t row_count_ = 0;
   int64_t size_bytes_ = 0;
 };
+
+// Whether there is a column of indices into a dictionary, at any depth.
+bool HasDictionary(const arrow::Schema& schema);
 
 // One message of a spill file: its bytes and their checksum. kCorruption when they do not fit each
 // other or hold no batch of the schema.

@@ -109,8 +109,8 @@ uint8_t WireType(ThriftType type) {
 // into a vector of the exact size at its end, so that no capacity is left over.
 class ThriftParser {
  public:
-  ThriftParser(std::span<const std::byte> bytes, std::string_view what)
-      : bytes_(bytes), what_(what) {}
+  ThriftParser(std::span<const std::byte> bytes, std::string_view what, size_t values_max)
+      : bytes_(bytes), what_(what), values_max_(values_max) {}
 
   size_t position() const { return position_; }
 
@@ -124,6 +124,7 @@ class ThriftParser {
       if (wire == kWireStop) break;
       PF_ASSIGN(const int16_t id, FieldId(header, last_id));
       last_id = id;
+      PF_TRY(CountValues(1));
       PF_ASSIGN(ThriftValue value, FieldValue(wire, depth));
       value.id_ = id;
       stack_.push_back(std::move(value));
@@ -146,6 +147,24 @@ class ThriftParser {
   Status CheckDepth(int depth) const {
     if (depth > kThriftDepthMax) return Corrupt("nesting too deep");
     return {};
+  }
+
+  Status CountValues(uint64_t count) {
+    if (count > values_max_ - values_) {
+      return Corrupt(fmt::format("more than {} values", values_max_));
+    }
+    values_ += count;
+    return {};
+  }
+
+  // Every element takes a byte of its own at least (an empty struct its stop byte): lists within
+  // lists cannot all have room for what they announce.
+  Status Announce(uint64_t count) {
+    if (count > remaining() || count > bytes_.size() - announced_) {
+      return Corrupt(fmt::format("count {} beyond the end", count));
+    }
+    announced_ += count;
+    return CountValues(count);
   }
 
   // A struct with one id twice has no single meaning, and readers differ in which one they take.
@@ -307,8 +326,7 @@ class ThriftParser {
     if (count == 15) {
       PF_ASSIGN(count, Varint());
     }
-    // Every element takes a byte at least, an empty struct its stop byte.
-    if (count > remaining()) return Corrupt(fmt::format("count {} beyond the end", count));
+    PF_TRY(Announce(count));
     ThriftValue list(type, ThriftValue::Items{});
     list.element_type_ = element;
     list.items().reserve(count);
@@ -328,6 +346,7 @@ class ThriftParser {
     PF_ASSIGN(map.key_type_, TypeOf(types >> 4));
     PF_ASSIGN(map.element_type_, TypeOf(types & 0x0f));
     if (count > remaining() / 2) return Corrupt(fmt::format("count {} beyond the end", count));
+    PF_TRY(Announce(count * 2));
     map.items().reserve(count * 2);
     for (uint64_t i = 0; i < count; ++i) {
       PF_ASSIGN(ThriftValue key, Value(map.key_type_, depth));
@@ -340,15 +359,43 @@ class ThriftParser {
 
   const std::span<const std::byte> bytes_;
   const std::string_view what_;
+  const size_t values_max_;
   size_t position_ = 0;
+  size_t values_ = 0;     // seen or announced
+  size_t announced_ = 0;  // elements of all lists so far
   std::vector<ThriftValue> stack_;
   std::vector<int16_t> ids_;
 };
 
-Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what) {
-  ThriftParser parser(bytes, what);
+Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
+                                       size_t values_max) {
+  ThriftParser parser(bytes, what, values_max);
   PF_ASSIGN(ThriftValue value, parser.Struct(1));
   return ThriftParsed{.value = std::move(value), .size_bytes = parser.position()};
+}
+
+int64_t TreeBytes(const ThriftValue& value) {
+  auto bytes = static_cast<int64_t>(sizeof value);
+  switch (value.type()) {
+    case ThriftType::kBinary:
+    case ThriftType::kUuid: {
+      static const size_t kInside = std::string().capacity();
+      const std::string& text = value.AsBinary();
+      if (text.capacity() > kInside) bytes += static_cast<int64_t>(text.capacity()) + 1;
+      return bytes;
+    }
+    case ThriftType::kList:
+    case ThriftType::kSet:
+    case ThriftType::kMap:
+    case ThriftType::kStruct: {
+      const auto& items = value.items();
+      bytes += static_cast<int64_t>((items.capacity() - items.size()) * sizeof value);
+      for (const ThriftValue& item : items) bytes += TreeBytes(item);
+      return bytes;
+    }
+    default:
+      return bytes;
+  }
 }
 
 namespace {

@@ -120,5 +120,30 @@ TEST(ThriftCompact, SetKeepsTheOrderOfIdsAndRemoveForgets) {
   EXPECT_EQ(value.Find(2), nullptr);
 }
 
+// Lists within lists that each announce as many items as there are bytes left: what they ask for
+// together must not exceed what the bytes can hold.
+TEST(ThriftCompact, NestedCountsAreLimitedTogether) {
+  constexpr size_t kLevels = 60;
+  std::string bytes = "\x19";  // field 1, a list
+  for (size_t i = 0; i < kLevels; ++i) bytes += std::string("\xf9\xff\xff\x03", 4);  // 65,535 lists
+  bytes.resize(70'000, '\0');
+  const auto parsed = ParseThriftStruct(AsBytes(bytes), "bomb");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.status().code(), Code::kCorruption);
+  // The second list already has no room.
+  EXPECT_NE(parsed.status().message().find("offset 9"), std::string::npos)
+      << parsed.status().message();
+}
+
+TEST(ThriftCompact, ValuesAreCountedWhereTheyAreLimited) {
+  ThriftValue tree = ThriftValue::Struct();
+  tree.Set(1, ThriftValue::I32(1));
+  tree.Set(9,
+           ThriftValue::List(ThriftType::kI32, std::vector<ThriftValue>(5, ThriftValue::I32(2))));
+  const std::string bytes = EncodeThriftStruct(tree);
+  EXPECT_TRUE(ParseThriftStruct(AsBytes(bytes), "few", 7).ok());
+  EXPECT_EQ(ParseThriftStruct(AsBytes(bytes), "few", 6).status().code(), Code::kCorruption);
+}
+
 }  // namespace
 }  // namespace partforge::data

@@ -115,7 +115,7 @@ int FuzzParquetCopy(std::span<const std::byte> bytes) {
   for (const bool filters : {false, true}) {
     std::string out;
     MemorySink sink(out);
-    auto file = ParquetAssembler::Make((*input)->schema(), nullptr, {.file_name = "out"}, sink);
+    auto file = ParquetAssembler::Make((*input)->schema(), {.file_name = "out"}, sink);
     if (!file.ok()) return 0;
     StitchCounts counts;
     std::vector<StitchPart> parts;
