@@ -2,12 +2,14 @@
 
   ways   bare            one engine, one one-block INSERT SELECT a part, nothing else: the floor of R2. Parts are put into place
                          beside the clock
+         bare-one        the same with all parts attached and one INSERT SELECT: the floor of parts that share an insert (T5b)
          sequential      as the seed describes: an engine a part, the engine's own blocks, a vertical FINAL merge to one part,
                          freeze, tar file, upload
          sequential-one  the same, then one compaction task: an engine, all outputs attached, vertical FINAL, freeze, tar, upload
          blocks          an engine, 1M-row blocks and a vertical FINAL merge, freeze, tar file, upload (R3, one big part)
          partforge       `partforge worker` with one slot over the uploaded job: fetch, check, insert, freeze, stream, commit
          partforge-2     the same with two slots
+         partforge-alone the same with one slot, each part by an insert of its own (--tier=T5)
   unit   CPU seconds of the process tree (user + system, from wait4), wall seconds, peak of the tree's resident sum; ratios of
          medians of one run
 
@@ -247,6 +249,20 @@ class Bench:
         self.stop_engine(measured, server, started)
         return measured, answer
 
+    def bare_one(self, folder, is_first):
+        """The floor of what puts all parts into one insert."""
+        measured = Measured()
+        server, started = self.start_engine(measured, os.path.join(folder, "engine"))
+        self.tables(server)
+        server.sql("SYSTEM STOP MERGES bench.dst")
+        for source, name in zip(self.sources, self.names_of_sources()):
+            self.attach(server, source, name, measured)
+        server.sql("INSERT INTO bench.dst " + self.workload.select, **dict(self.ONE_BLOCK, min_insert_block_size_rows=self.workload.rows))
+        server.sql("TRUNCATE TABLE bench.src SYNC")
+        answer = self.answer(server, is_first)
+        self.stop_engine(measured, server, started)
+        return measured, answer
+
     def names_of_sources(self):
         names = []
         for source in self.sources:
@@ -342,12 +358,12 @@ class Bench:
                                 dict(self.ONE_BLOCK_SETTINGS, min_insert_block_size_rows=1000000, max_block_size=1000000), is_first)
         return measured, rows
 
-    def partforge(self, folder, is_first, slots=1):
+    def partforge(self, folder, is_first, slots=1, extra=()):
         measured = Measured()
         job = "b-" + os.path.basename(folder)
         self.upload(job)
         words = [BINARY, "worker", "--drain", "--job-id=" + job, "--metrics-addr=", "--quiet", "--parallel=%d" % slots, "--work-dir=" + folder,
-                 *(["--huge-pages"] if self.arguments.huge_pages else []), *self.rig.state, *self.rig.store, *self.arguments.worker]
+                 *(["--huge-pages"] if self.arguments.huge_pages else []), *self.rig.state, *self.rig.store, *self.arguments.worker, *extra]
         process, started = measured.run(words)
         exit_code = measured.finish(process, started)
         check(exit_code == 0, "worker ended with %d" % exit_code)
@@ -365,6 +381,9 @@ class Bench:
 
     def partforge_2(self, folder, is_first):
         return self.partforge(folder, is_first, slots=2)
+
+    def partforge_alone(self, folder, is_first):
+        return self.partforge(folder, is_first, extra=["--tier=T5"])
 
     def run(self):
         ways = self.arguments.ways.split(",")

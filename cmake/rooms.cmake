@@ -42,10 +42,11 @@ function(partforge_fakes name)
     GTest::gtest GTest::gmock fmt::fmt Threads::Threads)
 endfunction()
 
-# partforge_test(<name> SOURCES … ROOMS … [FAKES …] [LIBS …] [LABELS unit|service|engine|e2e|…] [TIMEOUT s]):
-# one test binary, run as one ctest entry. Labels: `unit` runs in seconds without any service.
+# partforge_test(<name> SOURCES … ROOMS … [FAKES …] [LIBS …] [LABELS unit|service|engine|e2e|…] [TIMEOUT s]
+# [SHARDS n] [NO_MAIN]): one test binary, run as one ctest entry; or as n, each with every n-th TEST, where they take long
+# and may run side by side. Labels: `unit` runs in seconds without any service.
 function(partforge_test name)
-  cmake_parse_arguments(ARG "NO_MAIN" "TIMEOUT" "SOURCES;ROOMS;FAKES;LIBS;LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_MAIN" "TIMEOUT;SHARDS" "SOURCES;ROOMS;FAKES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   _partforge_flags(${name})
   list(TRANSFORM ARG_ROOMS PREPEND pf_ OUTPUT_VARIABLE room_targets)
@@ -61,9 +62,18 @@ function(partforge_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "PARTFORGE_DEPS_PREFIX=${PARTFORGE_DEPS_PREFIX};PARTFORGE_SOURCE_DIR=${PROJECT_SOURCE_DIR};PARTFORGE_BINARY_DIR=${PROJECT_BINARY_DIR}")
+  set(environment "PARTFORGE_DEPS_PREFIX=${PARTFORGE_DEPS_PREFIX};PARTFORGE_SOURCE_DIR=${PROJECT_SOURCE_DIR};PARTFORGE_BINARY_DIR=${PROJECT_BINARY_DIR}")
+  if(NOT ARG_SHARDS)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}")
+    return()
+  endif()
+  foreach(number RANGE 1 ${ARG_SHARDS})
+    math(EXPR index "${number} - 1")
+    add_test(NAME ${name}.${number} COMMAND ${name})
+    set_tests_properties(${name}.${number} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 function(partforge_write_room_list)

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/commands.h"
 #include "app/option_groups.h"
@@ -12,6 +14,40 @@ namespace {
 
 constexpr int64_t kPageTasks = 1000;
 
+TaskEdit EditOf(const Task& task, TaskState to) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = task.state;
+  edit.epoch = task.epoch;
+  edit.to = to;
+  return edit;
+}
+
+// A bad artifact of several source parts has no source of its own: its row goes, and they are
+// rewritten again. One transaction an output.
+Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& job,
+                   const std::vector<TaskId>& outputs, JsonDoc& list) {
+  if (outputs.empty()) return {};
+  std::map<TaskId, std::vector<TaskEdit>> edits;
+  std::string after;
+  while (true) {
+    PF_ASSIGN(const TaskPage page,
+              state.Page(input.ctx, job, TaskState::kSuperseded, after, kPageTasks));
+    for (const Task& task : page.tasks)
+      edits[task.superseded_by].push_back(EditOf(task, TaskState::kReady));
+    if (!page.next) break;
+    after = *page.next;
+  }
+  for (const TaskId& output : outputs) {
+    PF_TRY(
+        state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1), OpenWork::kRefuse));
+    PF_FAULT(input.ctx, "app.output_taken_back");
+    for (const TaskEdit& edit : edits[output])
+      list.push_back(JsonDoc{{"part_id", edit.id}, {"from", "SUPERSEDED"}, {"to", "READY"}});
+  }
+  return {};
+}
+
 Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id"), part = input.options.String("part-id");
   if (part.empty() == !input.options.Bool("all")) {
@@ -21,6 +57,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
   PF_TRY(state->View(input.ctx, job));
   Settlement settlement;
+  std::vector<TaskId> outputs;  // that cannot be made again as they are
   JsonDoc list = JsonDoc::array();
   std::string after;
   if (!part.empty()) {
@@ -37,14 +74,15 @@ Status Run(const CommandInput& input) {
               state->Page(input.ctx, job, TaskState::kFailed, after, kPageTasks));
     for (const Task& task : page.tasks) {
       if (!part.empty() && task.id != part) continue;
-      TaskEdit edit;
-      edit.id = task.id;
-      edit.from = TaskState::kFailed;
-      edit.epoch = task.epoch;
       // A failed import goes back to FINISHED unless its bytes were bad: then the part is made
       // again.
       const bool has_good_artifact = task.winner != 0 && task.failure_class != "data";
-      edit.to = has_good_artifact ? TaskState::kFinished : TaskState::kReady;
+      if (!has_good_artifact && task.generation > 0) {
+        outputs.push_back(task.id);
+        continue;
+      }
+      const TaskEdit edit =
+          EditOf(task, has_good_artifact ? TaskState::kFinished : TaskState::kReady);
       settlement.edits.push_back(edit);
       list.push_back(JsonDoc{
           {"part_id", task.id}, {"from", "FAILED"}, {"to", std::string(TaskStateName(edit.to))}});
@@ -60,12 +98,13 @@ Status Run(const CommandInput& input) {
         settlement.edits.begin() + static_cast<std::ptrdiff_t>(std::min(count, at + kPageTasks)));
     PF_TRY(state->Amend(input.ctx, job, piece));
   }
-  if (count > 0) PF_TRY(state->SetPaused(input.ctx, job, false));
-  input.out.Line(fmt::format("{} parts will be tried again", count));
+  PF_TRY(RetryInputs(input, *state, job, outputs, list));
+  if (!list.empty()) PF_TRY(state->SetPaused(input.ctx, job, false));
+  input.out.Line(fmt::format("{} parts will be tried again", list.size()));
   input.out.Document(
       "retry-failed",
-      JsonDoc{{"job_id", job}, {"forced", false}, {"retried", count}, {"parts", list}});
-  if (count == 0 && input.options.Bool("fail-if-empty"))
+      JsonDoc{{"job_id", job}, {"forced", false}, {"retried", list.size()}, {"parts", list}});
+  if (list.empty() && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "no part has failed").Explain(1016, job, "partforge job-status");
   return {};
 }

@@ -171,7 +171,10 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
     while (!stop.stop_requested()) {
       if (const Result<JobView> view = state.View(own, job_id); view.ok()) {
         const JobNumbers numbers = NumbersOf(*view);
-        progress.Show(numbers.rewrite_percent / 100,
+        // By bytes: parts that are rewritten together become one, so their number changes.
+        progress.Show(numbers.bytes == 0 ? 0.0
+                                         : static_cast<double>(numbers.bytes_rewritten) /
+                                               static_cast<double>(numbers.bytes),
                       fmt::format("part {}/{} · {} of {} · {} rows", numbers.rewritten,
                                   numbers.total, FormatBytes(numbers.bytes_rewritten),
                                   FormatBytes(numbers.bytes), FormatCount(numbers.rows_out)));
@@ -245,9 +248,12 @@ Status Run(const CommandInput& input) {
   PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
   const JobNumbers numbers = NumbersOf(worked_view);
+  const int64_t superseded = CountIn(worked_view, TaskState::kSuperseded);
+  const std::string together =
+      superseded > 0 ? fmt::format(" · {} source parts together", FormatCount(superseded)) : "";
   input.out.Line(fmt::format(
-      "rewritten  {}/{} parts · {} rows · {} parts in the new shape   ({} here, {} failed)",
-      numbers.rewritten, numbers.total, FormatCount(numbers.rows_out),
+      "rewritten  {}/{} parts{} · {} rows · {} parts in the new shape   ({} here, {} failed)",
+      numbers.rewritten, numbers.total, together, FormatCount(numbers.rows_out),
       FormatCount(numbers.parts_out), worked.done, worked.failed));
   PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, worked));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));

@@ -70,6 +70,7 @@ Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
   clickhouse::UploadSummary summary;
   summary.job_id = view.job.id;
   PF_TRY(ForEachTask(input.ctx, *state, view.job.id, [&](const Task& task) -> Status {
+    if (task.generation > 0) return {};  // made of others
     PF_ASSIGN(const auto part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
     summary.rows += part.rows;
     summary.size_bytes += part.size_bytes;

@@ -218,6 +218,8 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["source_job_id"] = task.source_job;
     record["source_part_id"] = task.source_task;
   }
+  if (!task.superseded_by.empty()) record["superseded_by"] = task.superseded_by;
+  if (task.generation > 0) record["compact_generation"] = task.generation;
   if (!task.commit.empty()) record["commit_id"] = task.commit;
   if (part.error.empty() && !task.failure_class.empty() && task.state != TaskState::kFailed) {
     PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
@@ -239,6 +241,7 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["meta_sha256"] = output.meta_sha256;
     record["empty_output"] = output.is_empty;
     record["finished_at"] = TimeOrNull(attempt.ended_at_ms);
+    record["source_parts"] = output.source_parts;
     record["tier"] = output.tier;
     record["tier_reason"] = output.tier_reason;
     record["read_rows"] = output.source_rows_visible;

@@ -146,7 +146,7 @@ std::vector<OptionSpec> RewriteOptions() {
        .group = "Limits"},
       {.name = "tier",
        .default_text = "auto",
-       .help = "auto, T5 (one block), T6 (blocks and one merge) or seed",
+       .help = "auto, T5 (one block a part), T5b (small parts together), T6 (blocks and one merge) or seed",
        .group = "What"},
       {.name = "verify",
        .default_text = "counts",

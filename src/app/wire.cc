@@ -182,7 +182,7 @@ Result<EngineChoice> ChooseEngine(const CommandInput& input, int64_t slots) {
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
   int64_t cap = input.options.SizeBytes("memory");
   if (cap == 0) cap = static_cast<int64_t>(static_cast<double>(limits.memory_bytes) * kMemoryShare);
-  choice.memory_bytes_max = cap / std::max<int64_t>(slots, 1);
+  choice.memory_bytes_max = clickhouse::EngineMemoryBytes(cap, slots);
   choice.uses_huge_pages = input.options.Bool("huge-pages");
   return choice;
 }
@@ -301,6 +301,15 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
   PF_ASSIGN(settings.free_space_fraction_min, ParseShare(input.options.String("min-free-space")));
   settings.files_in_parallel = static_cast<int>(input.options.Int("s3-concurrency"));
   return settings;
+}
+
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
+                                        int64_t crashes_max) {
+  return {.memory_cap_bytes = settings.memory_cap_bytes,
+          .slots = settings.slots,
+          .forced = settings.tier,
+          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit,
+          .crashes_max = crashes_max};
 }
 
 std::string ProcessName(const CommandInput&) {

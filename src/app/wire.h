@@ -9,6 +9,7 @@
 
 #include "app/command.h"
 #include "base/machine.h"
+#include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/slot_engines.h"
 #include "engine/engine.h"
@@ -88,6 +89,9 @@ struct MachineUse {
 Result<MachineUse> ChooseMachineUse(const CommandInput& input);
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use);
+// How waiting parts share an insert under these settings, the same for `plan` and for a worker.
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
+                                        int64_t crashes_max);
 
 // "cli:<user>@<host>-<pid>" and "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/parallel_for.h"
+#include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/tuning.h"
@@ -90,13 +91,15 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
   const std::unique_ptr<clickhouse::SlotEngines> engines =
       MakeSlotEngines(std::move(choice), run.use.slots);
   clickhouse::RewriteExecutor executor(state, stores.function(), *engines, settings);
+  const clickhouse::PartGatherer gatherer(GatherRulesFrom(settings, run.options.crashes_max));
   KindTable kinds;
   PF_TRY(kinds.Add(JobKind{.name = std::string(clickhouse::kRewriteKind),
                            .planner = nullptr,
                            .executor = &executor,
                            .committer = nullptr,
                            .batch_executor = nullptr,
-                           .grouping = CommitGrouping::kTask}));
+                           .grouping = CommitGrouping::kTask,
+                           .gatherer = &gatherer}));
   PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   // The network and the disk work for the next part and for the last while an engine inserts.

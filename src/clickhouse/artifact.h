@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "store/object_store.h"
 
 namespace partforge::clickhouse {
 
@@ -42,6 +43,12 @@ std::string TarKey(std::string_view prefix, std::string_view part_name);
 // job id, bucket or prefix holds one of *?[]{} or a '/' where none may be.
 Result<std::string> DeletionRoot(std::string_view bucket, std::string_view key,
                                  std::string_view job_id);
+
+// kRefused (PF2126) when the store has not a single object of the job to which `key` belongs: then
+// it is not the store that the job was uploaded to, and says nothing about `key`. `folder` is the
+// segment of `key` below the job: "source".
+Status CheckStoreHoldsJob(const Context& ctx, ObjectStore& store, std::string_view key,
+                          std::string_view folder);
 
 // One produced part of a finished artifact.
 struct ArtifactPart {

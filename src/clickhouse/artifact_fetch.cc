@@ -18,8 +18,10 @@ Status Differs(const std::string& key, std::string_view what, std::string_view e
                "the artifact was changed after upload; partforge retry-failed for the part");
 }
 
-Status Gone(Status status, const std::string& key) {
+Status Gone(const Context& ctx, ObjectStore& store, Status status, const std::string& key,
+            std::string_view folder) {
   if (status.code() != Code::kNotFound) return status;
+  PF_TRY(CheckStoreHoldsJob(ctx, store, key, folder));
   return std::move(status)
       .As(Code::kCorruption)
       .With("fetch a finished part")
@@ -29,7 +31,7 @@ Status Gone(Status status, const std::string& key) {
 Result<std::unique_ptr<ByteSource>> OpenTar(const Context& ctx, ObjectStore& store,
                                             const std::string& key, const ArtifactPart& part) {
   Result<std::unique_ptr<ByteSource>> source = store.Open(ctx, key);
-  if (!source.ok()) return Gone(std::move(source).status(), key);
+  if (!source.ok()) return Gone(ctx, store, std::move(source).status(), key, "finished");
   if ((*source)->size_bytes() != part.tar_size_bytes) {
     return Differs(key, "size", std::to_string(part.tar_size_bytes),
                    std::to_string((*source)->size_bytes()));
@@ -66,7 +68,7 @@ Result<ArtifactMeta> FetchMeta(const Context& ctx, ObjectStore& store, std::stri
                                std::string_view meta_sha256) {
   const std::string key(meta_key);
   Result<std::string> text = ReadObject(ctx, store, key, kMetaBytesMax);
-  if (!text.ok()) return Gone(std::move(text).status(), key);
+  if (!text.ok()) return Gone(ctx, store, std::move(text).status(), key, "meta");
   const std::string found = Sha256Hex(*text);
   if (!meta_sha256.empty() && found != meta_sha256) {
     return Differs(key, "digest", meta_sha256, found);
@@ -79,7 +81,8 @@ Result<std::vector<ArtifactPart>> ListFinishedPrefix(const Context& ctx, ObjectS
   const std::string prefix = fmt::format("{}/", finished_prefix);
   PF_ASSIGN(const std::vector<ObjectInfo> objects, ListAll(ctx, store, prefix));
   if (objects.empty()) {
-    return Gone(Status(Code::kNotFound, "no object below the finished prefix"), prefix);
+    return Gone(ctx, store, Status(Code::kNotFound, "no object below the finished prefix"), prefix,
+                "finished");
   }
   std::vector<ArtifactPart> parts;
   for (const ObjectInfo& object : objects) {

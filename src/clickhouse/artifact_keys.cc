@@ -99,6 +99,20 @@ std::string TarKey(std::string_view prefix, std::string_view part_name) {
   return fmt::format("{}/{}.tar", prefix, part_name);
 }
 
+Status CheckStoreHoldsJob(const Context& ctx, ObjectStore& store, std::string_view key,
+                          std::string_view folder) {
+  const size_t end = key.rfind(fmt::format("/{}/", folder));
+  if (end == std::string_view::npos) return {};
+  const std::string job_prefix(key.substr(0, end + 1));
+  const Result<ListPage> page = store.List(ctx, job_prefix, std::nullopt);
+  const bool is_bucket_absent = !page.ok() && page.status().code() == Code::kNotFound;
+  if (!page.ok() && !is_bucket_absent) return page.status();
+  if (page.ok() && !page->objects.empty()) return {};
+  return Status(Code::kRefused,
+                fmt::format("the object store holds nothing of the job: {}", job_prefix))
+      .Explain(2126, store.url(), "give the --s3-endpoint that the job was uploaded to");
+}
+
 Result<std::string> DeletionRoot(std::string_view bucket, std::string_view key,
                                  std::string_view job_id) {
   if (!IsValidId(job_id)) return Unsafe("job id", job_id);

@@ -263,4 +263,25 @@ Result<std::vector<std::string>> FormattedTtl(const Context& ctx, Engine& engine
   return texts;
 }
 
+Result<std::vector<std::string>> FormattedConstraints(const Context& ctx, Engine& engine,
+                                                      const CreateTable& table) {
+  CreateTable bare = table;
+  std::erase_if(bare.elements,
+                [](const NamedElement& element) { return element.kind != "CONSTRAINT"; });
+  if (bare.elements.empty()) return std::vector<std::string>();
+  for (ColumnDefinition& column : bare.columns) {
+    ColumnDefinition plain;
+    plain.name = column.name;
+    plain.type = "UInt8";
+    column = std::move(plain);
+  }
+  bare.ttl.clear();
+  bare.settings.clear();
+  bare.comment.clear();
+  PF_ASSIGN(const CreateTable formatted, Formatted(ctx, engine, bare));
+  std::vector<std::string> bodies;
+  for (const NamedElement& element : formatted.elements) bodies.push_back(element.body);
+  return bodies;
+}
+
 }  // namespace partforge::clickhouse

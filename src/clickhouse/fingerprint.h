@@ -61,4 +61,8 @@ Result<EngineNames> ReadEngineNames(const Context& ctx, Engine& engine);
 Result<std::vector<std::string>> FormattedTtl(const Context& ctx, Engine& engine,
                                               const CreateTable& table);
 
+// Conditions of CONSTRAINTs ("CHECK id > 0") as the engine formats them, without their names.
+Result<std::vector<std::string>> FormattedConstraints(const Context& ctx, Engine& engine,
+                                                      const CreateTable& table);
+
 }  // namespace partforge::clickhouse

@@ -93,6 +93,25 @@ TEST(Import, PartsWrittenUnderAnotherTtlAreRefused) {
   EXPECT_EQ(imported->rows, 1);
 }
 
+TEST(Import, AConstraintThatTheRowsWereNotCheckedAgainstIsRefused) {
+  JobRig rig;
+  const std::string destination =
+      "CREATE TABLE shop2.orders_v2 (event_date Date, id UInt64, amount String, CONSTRAINT "
+      "positive CHECK id>0) ENGINE = MergeTree ORDER BY id";
+  rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, destination,
+           "INSERT INTO shop.orders VALUES (1, 2, '2024-01-01')",
+           "ALTER TABLE shop2.orders_v2 ADD CONSTRAINT none CHECK id > 100"});
+  ASSERT_TRUE(rig.Upload(rig.UploadRequest(destination, kInsert)).ok());
+  rig.Work(rig.Settings());
+  const auto refused = rig.Import();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().explanation().pf_number, 2121) << refused.status().ToString();
+  rig.Run({"ALTER TABLE shop2.orders_v2 DROP CONSTRAINT none"});
+  const auto imported = rig.Import();
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(imported->rows, 1);
+}
+
 TEST(Import, AFailureAtAnyStepIsMadeGoodByTheNextRun) {
   Finished job(2);
   std::set<std::string> points;

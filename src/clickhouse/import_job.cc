@@ -119,7 +119,13 @@ enum class PartAfter : uint8_t { kFailed, kAsBefore };
 
 // Why an artifact was taken back, and is FINISHED as before. `reason` is as it was recorded: the
 // words of the system, or of the server, tell the disk from memory.
-Status NoRoom(const Status& reason, const ImportTarget& target) {
+Status TakenBack(const Status& reason, const ImportTarget& target) {
+  if (IsOfSurroundings(Status(reason).As(Code::kRefused))) {
+    return Status(Code::kRefused, reason.message())
+        .Explain(reason.explanation().pf_number, target.table.ToString(),
+                 "nothing of the artifact is placed, and it is as before: correct this, then run "
+                 "the same command again");
+  }
   constexpr int64_t kNoSpaceOnServer = 243;
   const std::string& message = reason.message();
   const auto names = [&message](int error_number) {
@@ -135,7 +141,7 @@ Status NoRoom(const Status& reason, const ImportTarget& target) {
                "when the server or this machine has more memory, run the same command again");
 }
 
-constexpr int kInDoubt = 2138, kBoundElsewhere = 2134;
+constexpr int kMissingObject = 2126, kBoundElsewhere = 2134, kInDoubt = 2138;
 
 // Of a commit that is bound to a table of another uuid: whether that table can still be named.
 Status BoundElsewhere(const Context& ctx, Engine& engine, const std::string& bound_target,
@@ -223,6 +229,23 @@ std::string RemedyOf(const ImportSummary& summary) {
                      own.empty() ? "" : "; for the others: ", own);
 }
 
+// ATTACH looks at no row: what the target demands must have been demanded of the job's rows.
+Status CheckConstraints(const Context& ctx, Engine& engine, const CreateTable& written,
+                        const CreateTable& present, const ImportTarget& target) {
+  PF_ASSIGN(const std::vector<std::string> checked, FormattedConstraints(ctx, engine, written));
+  PF_ASSIGN(const std::vector<std::string> demanded, FormattedConstraints(ctx, engine, present));
+  for (const std::string& one : demanded) {
+    if (std::find(checked.begin(), checked.end(), one) != checked.end()) continue;
+    return Status(Code::kRefused,
+                  fmt::format(
+                      "the table has CONSTRAINT {}, which the rows were not checked against", one))
+        .Explain(2121, target.table.ToString(),
+                 "ALTER TABLE … DROP CONSTRAINT on the target first, or rebuild the job with the "
+                 "target's constraints");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpec& job,
@@ -233,6 +256,7 @@ Status CheckImportSchema(const Context& ctx, Engine& engine, const RewriteJobSpe
   PF_TRY(CompareShapes(artifact, live.shape, target.table.ToString()));
   PF_ASSIGN(const CreateTable written, ParseCreateTable(job.destination_schema));
   PF_ASSIGN(const CreateTable present, ParseCreateTable(target.create_sql));
+  PF_TRY(CheckConstraints(ctx, engine, written, present, target));
   PF_ASSIGN(const std::vector<std::string> written_ttl, FormattedTtl(ctx, engine, written));
   PF_ASSIGN(const std::vector<std::string> present_ttl, FormattedTtl(ctx, engine, present));
   if (written_ttl == present_ttl) return {};
@@ -297,7 +321,6 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
   const bool needs_order = job.is_order_sensitive && !request.allows_reorder;
   PF_TRY(CheckReplica(ctx, engine, target));
-  PF_TRY(ProbeDetached(ctx, target));
   PF_ASSIGN(const std::unique_ptr<ImportLock> lock,
             ImportLock::Take(ctx, state, request, target.key()));
 
@@ -307,6 +330,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   summary.already_imported = CountOf(view, TaskState::kImported);
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const auto run = [&]() -> Status {
+    PF_TRY(ProbeDetached(ctx, target));
     if (request.requires_empty || summary.already_imported > 0)
       PF_TRY(CheckPublished(ctx, state, engine, target, request));
     ImportSettings settings = request.settings;
@@ -348,8 +372,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
           PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
-          // Taken back, and FINISHED as before: there was no room for it, nor is there for others.
-          if (task.state == TaskState::kFinished) return NoRoom(AbortReason(*carried), target);
+          // Taken back, and FINISHED as before: what was in its way is in the way of the others.
+          if (task.state == TaskState::kFinished) return TakenBack(AbortReason(*carried), target);
           note(part, AbortReason(*carried), PartAfter::kFailed);
           return {};
         }
@@ -420,9 +444,14 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
           publisher.ProposeTask(inner, request.job_id, id);
       if (!proposed.ok()) {
         const Code code = proposed.status().code();
-        if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
+        // A store that holds nothing of the job has no other artifact either.
+        const bool is_wrong_store =
+            code == Code::kRefused && proposed.status().explanation().pf_number == kMissingObject;
+        if (code == Code::kCancelled || code == Code::kUnavailable ||
+            code == Code::kUnknownOutcome || is_wrong_store)
           return proposed.status();
-        const bool is_damaged = code == Code::kCorruption || code == Code::kNotFound;
+        const bool is_damaged = (code == Code::kCorruption || code == Code::kNotFound) &&
+                                !IsOfSurroundings(proposed.status());
         if (is_damaged) FailPart(inner, state, request.job_id, id, proposed.status());
         note(id, proposed.status(), is_damaged ? PartAfter::kFailed : PartAfter::kAsBefore);
         return {};

@@ -113,7 +113,14 @@ Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const 
 }
 
 Status ProbeDetached(const Context& ctx, const ImportTarget& target) {
-  const std::string name = "pftmp_probe_" + RandomHex(ctx.random, 8);
+  const std::string prefix = "pftmp_probe_", name = prefix + RandomHex(ctx.random, 8);
+  // Of imports that were killed: a living one would hold the lock of the table.
+  if (const Result<std::vector<std::string>> left = ListNames(target.detached()); left.ok()) {
+    for (const std::string& one : *left) {
+      if (one.starts_with(prefix))
+        Ignore(ctx, RemoveTree(target.detached() / one), "an empty folder stays");
+    }
+  }
   const std::filesystem::path probe = target.detached() / name,
                               renamed = target.detached() / (name + "_renamed");
   const auto attempt = [&]() -> Status {

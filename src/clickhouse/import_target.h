@@ -37,9 +37,10 @@ struct ImportTarget {
 // that is not local or is encrypted (PF2103), data folder not visible from here (PF2124).
 Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const TableName& table);
 
-// Makes, renames and removes an empty detached/pftmp_probe_<random>, and gives a file in it to the
-// table's owner: equal device numbers do not promise that a rename works. kRefused (PF2124) naming
-// path, user and owner needed.
+// Removes what killed imports left of this check, then makes, renames and removes an empty
+// detached/pftmp_probe_<random>, and gives a file in it to the table's owner: equal device numbers
+// do not promise that a rename works. kRefused (PF2124) naming path, user and owner needed. Call it
+// under the table's import lock.
 Status ProbeDetached(const Context& ctx, const ImportTarget& target);
 
 // Gives `path` and everything below it to the table's owner, links not followed. Nothing to do when

@@ -31,6 +31,8 @@ std::string_view TierName(InsertTier tier) {
   switch (tier) {
     case InsertTier::kOneBlock:
       return "T5";
+    case InsertTier::kManyInOne:
+      return "T5b";
     case InsertTier::kBlocksAndMerge:
       return "T6";
     case InsertTier::kSeed:
@@ -46,10 +48,11 @@ Result<std::optional<InsertTier>> ParseTier(std::string_view text) {
   using Tier = std::optional<InsertTier>;
   if (lower.empty() || lower == "auto") return Tier();
   if (lower == "t5" || lower == "one-block") return Tier(InsertTier::kOneBlock);
+  if (lower == "t5b" || lower == "many-in-one") return Tier(InsertTier::kManyInOne);
   if (lower == "t6" || lower == "blocks") return Tier(InsertTier::kBlocksAndMerge);
   if (lower == "t8" || lower == "seed") return Tier(InsertTier::kSeed);
   return Status(Code::kInvalidArgument,
-                fmt::format("tier is none of auto, T5, T6, T8 (seed): {}", text));
+                fmt::format("tier is none of auto, T5, T5b, T6, T8 (seed): {}", text));
 }
 
 Tuning OrderedTuning(Tuning tuning) {
@@ -63,28 +66,37 @@ InsertPlan PlanInsert(const TierQuestion& question) {
   several.factor = std::max(several.factor, kSeveralBlocksFactor);
   const int64_t several_rows = EstimateBlock(several).block_rows;
   const int64_t rows = question.block.rows;
+  const bool is_gathered = question.source_parts > 1;
   InsertPlan plan;
-  const InsertTier natural =
-      estimate.is_whole_part ? InsertTier::kOneBlock : InsertTier::kBlocksAndMerge;
-  const InsertTier tier = question.forced.value_or(natural);
+  const InsertTier one_block = is_gathered ? InsertTier::kManyInOne : InsertTier::kOneBlock;
+  const InsertTier natural = estimate.is_whole_part ? one_block : InsertTier::kBlocksAndMerge;
+  // A part that found no company is rewritten as it would be without the wish.
+  const bool is_forced =
+      question.forced && (is_gathered || *question.forced != InsertTier::kManyInOne);
+  const InsertTier tier = is_forced ? *question.forced : natural;
   plan.state = SeedState(question.tuning);
   if (tier != InsertTier::kSeed) {
     plan.state.tier = tier;
     plan.state.block_rows =
-        tier == InsertTier::kOneBlock ? std::max<int64_t>(rows, 1) : several_rows;
+        tier == InsertTier::kBlocksAndMerge ? several_rows : std::max<int64_t>(rows, 1);
   }
-  const bool may_split = question.is_chunk_safe && question.chunk_rows_min > 0;
-  const bool wants_split = tier != InsertTier::kOneBlock || question.is_chunk_rows_explicit;
+  const bool may_split = question.is_chunk_safe && question.chunk_rows_min > 0 && !is_gathered;
+  const bool wants_split = tier == InsertTier::kBlocksAndMerge || tier == InsertTier::kSeed ||
+                           question.is_chunk_rows_explicit;
   plan.ranges = PlanChunks(rows, may_split && wants_split ? question.chunk_rows_min : 0);
   if (plan.ranges.empty()) plan.ranges.push_back(RowRange{0, rows});
-  if (question.forced) {
+  const std::string who = is_gathered
+                              ? fmt::format("{} parts, {} rows", question.source_parts, rows)
+                              : fmt::format("{} rows", rows);
+  if (is_forced) {
     plan.reason = "asked for by --tier";
-  } else if (tier == InsertTier::kOneBlock) {
-    plan.reason = fmt::format("{} rows of {:.0f} bytes fit one block in {} MiB", rows,
+    if (is_gathered) plan.reason = who + " in one insert, " + plan.reason;
+  } else if (tier == one_block) {
+    plan.reason = fmt::format("{} of {:.0f} bytes fit one block in {} MiB", who,
                               estimate.raw_bytes_per_row, estimate.slot_memory_bytes >> 20);
   } else {
     plan.reason = fmt::format(
-        "{} rows of {:.0f} bytes exceed {} MiB: blocks of {} rows, then a vertical merge", rows,
+        "{} of {:.0f} bytes exceed {} MiB: blocks of {} rows, then a vertical merge", who,
         estimate.raw_bytes_per_row, estimate.slot_memory_bytes >> 20, several_rows);
   }
   return plan;

@@ -56,7 +56,7 @@ TEST(PlanInsert, BlocksOfAPartThatDoesNotFitLeaveRoomForTheNextOne) {
                     .data_uncompressed_bytes = 1'740'000'000};
   const InsertPlan plan = PlanInsert(question);
   ASSERT_EQ(plan.state.tier, InsertTier::kBlocksAndMerge);
-  const int64_t room_bytes = (int64_t{2} << 30) - kEngineBaseBytes;
+  const int64_t room_bytes = (int64_t{2} << 30) - kWorkerBytes - kEngineBaseBytes;
   EXPECT_LE(plan.state.block_rows * 174 * 5, room_bytes);
   EXPECT_GE(plan.state.block_rows * 174 * 6, room_bytes);
 }
@@ -150,6 +150,32 @@ TEST(ParseTier, KnowsBothNames) {
   EXPECT_EQ(*ParseTier("blocks"), InsertTier::kBlocksAndMerge);
   EXPECT_EQ(*ParseTier("Seed"), InsertTier::kSeed);
   EXPECT_EQ(ParseTier("t7").status().code(), Code::kInvalidArgument);
+}
+
+TEST(PlanInsert, SeveralPartsAreOneBlockAndNeverRanges) {
+  TierQuestion question = Question(2'000'000, 348'000'000, int64_t{4} << 30);
+  question.source_parts = 8;
+  question.is_chunk_rows_explicit = true;
+  question.chunk_rows_min = 100;
+  InsertPlan plan = PlanInsert(question);
+  EXPECT_EQ(TierName(plan.state.tier), "T5b");
+  EXPECT_EQ(plan.state.block_rows, 2'000'000);
+  EXPECT_EQ(plan.ranges, (std::vector<RowRange>{{0, 2'000'000}}));
+  EXPECT_EQ(plan.reason.find("8 parts, 2000000 rows of 174 bytes fit one block"), 0u)
+      << plan.reason;
+  // More than was foreseen: blocks and a merge, still without ranges.
+  question.block.memory_cap_bytes = int64_t{1} << 30;
+  plan = PlanInsert(question);
+  EXPECT_EQ(TierName(plan.state.tier), "T6");
+  EXPECT_EQ(plan.ranges.size(), 1u);
+}
+
+TEST(PlanInsert, TheWishForCompanyLeavesAPartAloneAsItWouldBe) {
+  TierQuestion question = Question(1'000, 100'000, int64_t{4} << 30);
+  question.forced = InsertTier::kManyInOne;
+  EXPECT_EQ(TierName(PlanInsert(question).state.tier), "T5");
+  question.source_parts = 2;
+  EXPECT_EQ(TierName(PlanInsert(question).state.tier), "T5b");
 }
 
 }  // namespace

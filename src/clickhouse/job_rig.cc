@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "clickhouse/artifact_fetch.h"
 #include "clickhouse/table_freeze.h"
@@ -20,24 +21,11 @@ ChildEngineOptions SlotOptions(std::map<std::string, std::string> settings) {
   return options;
 }
 
-// Sleeps a moment instead of seconds.
-class HastyClock final : public Clock {
- public:
-  explicit HastyClock(Clock& clock) : clock_(clock) {}
-  int64_t NowMs() override { return clock_.NowMs(); }
-  void SleepMs(int64_t ms, std::stop_token stop) override {
-    clock_.SleepMs(std::min<int64_t>(ms, 20), stop);
-  }
-
- private:
-  Clock& clock_;
-};
-
 class HastyExecutor final : public Executor {
  public:
   explicit HastyExecutor(Executor& executor) : executor_(executor) {}
   Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) override {
-    HastyClock clock(ctx.clock);
+    HastyClock clock(ctx.clock, std::numeric_limits<int64_t>::max());
     const Context hasty{clock, ctx.random, ctx.faults, ctx.log, ctx.metrics, ctx.memory, ctx.stop};
     return executor_.Execute(hasty, lease, scope);
   }
@@ -52,6 +40,7 @@ JobRig::JobRig(std::map<std::string, std::string> slot_settings)
     : slots_(SlotOptions(std::move(slot_settings))),
       clock_offset_ms_(std::make_shared<std::atomic<int64_t>>(0)) {
   world_.UseFaults(faults_);
+  world_.UseClock(clock_);
   ctx_ = std::make_unique<Context>(world_.context());
   auto server = ChildEngine::Start(*ctx_, testing::EngineChildOptions(dir_ / "server"));
   PF_CHECK(server.ok(), "the server of a test does not start: see its stderr");
@@ -103,6 +92,7 @@ void JobRig::Work(const RewriteSettings& settings) {
   };
   RewriteExecutor rewriter(*state_, store_of_bucket, slots_, settings);
   HastyExecutor executor(rewriter);
+  const PartGatherer gatherer(gathering.value_or(GatherRules{}));
   KindTable kinds;
   ASSERT_TRUE(kinds
                   .Add(JobKind{.name = std::string(kRewriteKind),
@@ -110,7 +100,8 @@ void JobRig::Work(const RewriteSettings& settings) {
                                .executor = &executor,
                                .committer = nullptr,
                                .batch_executor = nullptr,
-                               .grouping = CommitGrouping::kTask})
+                               .grouping = CommitGrouping::kTask,
+                               .gatherer = gathering ? &gatherer : nullptr})
                   .ok());
   WorkerOptions options;
   options.name = fmt::format("worker-{}", ++works_);

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "clickhouse/artifact.h"
 #include "clickhouse/import_job.h"
+#include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_rig.h"
 #include "clickhouse/upload_freeze.h"
@@ -16,6 +20,21 @@
 
 // Whole jobs for the engine tests of this room; not part of the product.
 namespace partforge::clickhouse {
+
+// Tells the time of another clock, but sleeps only a moment where `cut_ms_max` or less is asked
+// for.
+class HastyClock final : public Clock {
+ public:
+  HastyClock(Clock& clock, int64_t cut_ms_max) : clock_(clock), cut_ms_max_(cut_ms_max) {}
+  int64_t NowMs() override { return clock_.NowMs(); }
+  void SleepMs(int64_t ms, std::stop_token stop) override {
+    clock_.SleepMs(ms > cut_ms_max_ ? ms : std::min<int64_t>(ms, 20), stop);
+  }
+
+ private:
+  Clock& clock_;
+  const int64_t cut_ms_max_;
+};
 
 // A server that holds source and destination (an engine child of its own), a slot's engine, a job
 // store in SQLite and objects in a folder: everything from FREEZE to import, in this process.
@@ -34,6 +53,8 @@ class JobRig {
   SqlJobStore& state() { return *state_; }
   LocalStore& store() { return *store_; }
   const testing::TempDir& dir() const { return dir_; }
+  // Whether Work takes small parts together, and by what rules.
+  std::optional<GatherRules> gathering = {};
   // Moves the clock of the job store: leases run out, back-offs end.
   void ShiftStoreClockMs(int64_t ms) { *clock_offset_ms_ += ms; }
 
@@ -69,6 +90,9 @@ class JobRig {
   std::string job_id = "job-1";
 
  private:
+  SystemClock system_clock_;
+  // Looks and polls are close together; between two renewals of a lease is as much time as ever.
+  HastyClock clock_{system_clock_, 2'000};
   testing::TestWorld world_;
   FaultHooks faults_;
   testing::TempDir dir_;

@@ -14,8 +14,19 @@
 namespace partforge::clickhouse {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOrderSensitiveFunctions = {
-    "any(", "anylast(", "first_value(", "last_value("};
+// Aggregates whose result is the same in whatever order values and states arrive. Every other one
+// is taken for sensitive: `any` and `groupArray` keep an order, `argMax` the first of equal ones,
+// `quantile` a sample, `groupUniqArray` shows the order of its hash table.
+constexpr auto kOrderFreeFunctions = std::to_array<std::string_view>(
+    {"count", "groupbitand", "groupbitmap", "groupbitor", "groupbitxor", "max", "maxmap",
+     "maxmappedarrays", "min", "minmap", "minmappedarrays", "uniq", "uniqcombined",
+     "uniqcombined64", "uniqexact", "uniqhll12"});
+// The same of integers and decimals; sums of floats are rounded at each step.
+constexpr auto kSums =
+    std::to_array<std::string_view>({"avg", "sum", "summap", "summappedarrays", "sumwithoverflow"});
+// Combinators that leave the order of values out of the result.
+constexpr auto kOrderFreeCombinators = std::to_array<std::string_view>(
+    {"array", "distinct", "if", "merge", "ordefault", "ornull", "state"});
 
 constexpr int kUnfitInsert = 2105;
 
@@ -43,6 +54,42 @@ std::set<std::string> NamesIn(std::string_view expression) {
   return names;
 }
 
+template <size_t n>
+bool IsIn(const std::array<std::string_view, n>& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// `function` in small letters, with combinators: "sumif".
+bool IsOrderFree(std::string_view function, bool has_floats) {
+  if (IsIn(kOrderFreeFunctions, function)) return true;
+  if (IsIn(kSums, function)) return !has_floats;
+  return std::any_of(
+      kOrderFreeCombinators.begin(), kOrderFreeCombinators.end(), [&](std::string_view combinator) {
+        return function.ends_with(combinator) &&
+               IsOrderFree(function.substr(0, function.size() - combinator.size()), has_floats);
+      });
+}
+
+// Whether merges of an AggregatingMergeTree give another value of this type (in small letters,
+// without blanks) when its rows arrive in another order. What is no aggregate keeps its first
+// value.
+bool IsOrderSensitiveType(std::string_view type) {
+  constexpr std::string_view kSimple = "simpleaggregatefunction(", kState = "aggregatefunction(";
+  if (type.starts_with(kSimple)) {
+    type.remove_prefix(kSimple.size());
+  } else if (type.starts_with(kState)) {
+    type.remove_prefix(kState.size());
+  } else {
+    return true;
+  }
+  // AggregateFunction(1, sumMap, …): the version of the state stands before the function.
+  const size_t digits = type.find_first_not_of("0123456789");
+  if (digits > 0 && digits != std::string_view::npos && type[digits] == ',')
+    type.remove_prefix(digits + 1);
+  const bool has_floats = type.find("float") != std::string_view::npos;
+  return !IsOrderFree(type.substr(0, type.find_first_of(",()")), has_floats);
+}
+
 Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_view ddl,
                                std::string_view what, bool is_allowed) {
   if (is_allowed) return {};
@@ -50,6 +97,17 @@ Status CheckNoExternalDefaults(const Context& ctx, Engine& local, std::string_vi
   if (external.empty()) return {};
   return Status(Code::kRefused, fmt::format("{} calls {}", what, external.front()))
       .Explain(2115, std::string(what), "take it out, or give --allow-external-reads");
+}
+
+// A line break in a name cannot be told from the end of a line in what EXPLAIN answers.
+Status CheckColumnNames(const CreateTable& table) {
+  for (const ColumnDefinition& column : table.columns) {
+    if (column.name.find('\n') == std::string::npos) continue;
+    return Status(Code::kRefused, fmt::format("the name of a column holds a line break: {}",
+                                              QuoteString(column.name)))
+        .Explain(2104, table.name.ToString(), "ALTER TABLE … RENAME COLUMN, then freeze again");
+  }
+  return {};
 }
 
 // The statement itself, while the source has no rows: what the engine refuses now (a column too
@@ -81,31 +139,24 @@ Status TryOnEmptyTables(const Context& ctx, Engine& local, const JobSqlRequest& 
 }  // namespace
 
 bool IsOrderSensitive(const CreateTable& destination) {
-  const std::string& engine = destination.engine;
-  if (engine == "MergeTree") return false;
-  if (engine.starts_with("Replacing")) return destination.engine_args.empty();
-  if (engine.starts_with("Collapsing")) return true;
-  // Rows of equal key, version and sign: which of them is left depends on their order.
-  if (engine.starts_with("VersionedCollapsing")) return true;
-  if (engine.starts_with("Coalescing")) return true;  // the last value of a column wins
-  if (engine.starts_with("Graphite")) return true;
-  // Summing keeps the first value of columns that are not summed; Aggregating that of columns that
-  // are neither aggregates nor of the key, and depends on its functions.
-  if (engine.starts_with("Summing")) return true;
-  const bool is_aggregating = engine.starts_with("Aggregating");
+  // TTL … GROUP BY keeps any row's value of what it does not SET.
+  const auto ttl = TokenizeSql(destination.ttl);
+  const auto is_group = [](const SqlToken& token) { return token.IsWord("GROUP"); };
+  if (!ttl.ok() || std::any_of(ttl->begin(), ttl->end(), is_group)) return true;
+  if (destination.engine == "MergeTree") return false;
+  // Replacing keeps the last of the rows with the highest version, which need not be one; rows of
+  // equal sign and version collapse in turn; Coalescing keeps the last values, Summing the first of
+  // what it does not sum.
+  if (!destination.engine.starts_with("Aggregating")) return true;
   const std::set<std::string> key = NamesIn(destination.order_by);
-  for (const ColumnDefinition& column : destination.columns) {
-    std::string type = Lower(column.type) + "(";
-    std::erase_if(type, [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; });
-    const bool is_aggregate =
-        type.starts_with("aggregatefunction(") || type.starts_with("simpleaggregatefunction(");
-    if (is_aggregating && !is_aggregate && !key.contains(column.name)) return true;
-    for (const std::string_view function : kOrderSensitiveFunctions) {
-      const std::string name(function.substr(0, function.size() - 1));
-      if (type.find("aggregatefunction(" + name) != std::string::npos) return true;
-    }
-  }
-  return false;
+  return std::any_of(
+      destination.columns.begin(), destination.columns.end(), [&](const ColumnDefinition& column) {
+        const bool is_stored = column.default_kind != "ALIAS" && column.default_kind != "EPHEMERAL";
+        if (!is_stored || key.contains(column.name)) return false;
+        std::string type = Lower(column.type);
+        std::erase_if(type, [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; });
+        return IsOrderSensitiveType(type);
+      });
 }
 
 Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSqlRequest& request) {
@@ -117,12 +168,20 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
   PF_ASSIGN(options.engine, ReadEngineNames(ctx, local));
   PF_ASSIGN(LocalDdl source, NormalizeSource(request.source_schema, options));
   PF_ASSIGN(LocalDdl destination, NormalizeDestination(request.destination_schema, options));
+  PF_TRY(CheckColumnNames(source.table));
+  PF_TRY(CheckColumnNames(destination.table));
   PF_TRY(CheckNoExternalDefaults(ctx, local, source.sql, "the source's schema",
                                  request.allows_external_reads));
   PF_TRY(CheckNoExternalDefaults(ctx, local, destination.sql, "the destination's schema",
                                  request.allows_external_reads));
 
   JobSqlVerdict verdict;
+  for (const ColumnDefinition& column : source.table.columns) {
+    if (column.name != "_part_offset") continue;
+    verdict.is_chunk_safe = false;
+    verdict.chunk_refusal =
+        "the source has a column _part_offset, which hides the number of a row in its part";
+  }
   verdict.source = source.table.name;
   verdict.destination = destination.table.name;
   for (const std::string& removal : source.removals)

@@ -92,6 +92,48 @@ TEST_F(LeftoversTest, OnlyAttemptsThatNoRowNamesAreLeftovers) {
   EXPECT_EQ(Find(0), std::set<std::string>());
 }
 
+// The objects of several parts that were rewritten together lie under the name of one of their
+// attempts, before and after the output has a row of its own.
+TEST_F(LeftoversTest, AnOutputOfSeveralKeepsWhatLiesUnderTheNameOfAnInput) {
+  const std::string root = "partforge/jobs/job-1/";
+  AddTask("part-a");
+  AddTask("part-b");
+  ClaimRequest request;
+  request.worker = "w";
+  request.kinds = {std::string(kRewriteKind)};
+  request.gathering[std::string(kRewriteKind)] =
+      GatherRule{.task_bytes_max = 100, .choose = [](const ClaimOffer&) {
+                   return std::vector<std::vector<size_t>>{{0, 1}};
+                 }};
+  const auto leases = state_.Claim(ctx_, request);
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  const Lease& lease = leases->front();
+  const std::string kept = root + "finished/" + lease.tasks[0].id + ".1/all_1_1_0.tar";
+  const std::string kept_meta = root + "meta/" + lease.tasks[0].id + ".1.json";
+  for (const std::string& key : {kept, kept_meta, root + "finished/part-b.7/all_1_1_0.tar"})
+    Put(key);
+  EXPECT_EQ(Find(), (std::set<std::string>{root + "finished/part-b.7/all_1_1_0.tar"}));
+  Settlement settlement;
+  for (const Task& task : lease.tasks) {
+    TaskEdit& edit = settlement.edits.emplace_back();
+    edit.id = task.id;
+    edit.epoch = task.epoch;
+    edit.to = TaskState::kSuperseded;
+    edit.superseded_by = "compact-1";
+  }
+  Task& output = settlement.added.emplace_back();
+  output.id = "compact-1";
+  output.kind = kRewriteKind;
+  output.state = TaskState::kFinished;
+  output.generation = 1;
+  RewriteOutput result;
+  result.finished_key = kept.substr(0, kept.rfind('/'));
+  result.meta_key = kept_meta;
+  settlement.added_results.emplace_back().outputs = result.ToJson();
+  ASSERT_TRUE(state_.Settle(ctx_, lease, settlement).ok());
+  EXPECT_EQ(Find(), (std::set<std::string>{root + "finished/part-b.7/all_1_1_0.tar"}));
+}
+
 // It goes IMPORTING → FINISHED while the states are read one after the other: on no page at all.
 TEST_F(LeftoversTest, ATaskThatMovesWhileItIsReadKeepsItsArtifact) {
   AddTask("part-a");

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/files.h"
+#include "clickhouse/part_name.h"
 #include "engine/sql_text.h"
 
 namespace partforge::clickhouse {
@@ -255,6 +257,30 @@ Status LocalTables::AttachSource(const Context& ctx, const std::filesystem::path
     PF_ASSIGN(source_path_, DataPath(ctx, source()));
   }
   return Attach(ctx, source(), source_path_, part_directory, part_name);
+}
+
+Status LocalTables::AttachSources(const Context& ctx, const std::vector<SourceDirectory>& parts) {
+  if (source_path_.empty()) {
+    PF_ASSIGN(source_path_, DataPath(ctx, source()));
+  }
+  const std::filesystem::path detached = source_path_ / "detached";
+  PF_TRY(MakeDirectories(detached, 0750));
+  std::set<std::string> partitions;
+  int64_t number = 0;
+  for (const SourceDirectory& part : parts) {
+    PF_ASSIGN(const PartName name, ParsePartName(part.part_name));
+    ++number;
+    // Blocks of their own: the engine leaves out a part that another one's name covers.
+    PF_TRY(RenameNoReplace(
+        part.directory, detached / fmt::format("{}_{}_{}_0", name.partition_id, number, number)));
+    partitions.insert(name.partition_id);
+  }
+  for (const std::string& id : partitions) {
+    PF_TRY(Run(ctx,
+               fmt::format("ALTER TABLE {} ATTACH PARTITION ID {}", Sql(source()), QuoteString(id)))
+               .With(fmt::format("attach {} parts, partition {}", parts.size(), id)));
+  }
+  return {};
 }
 
 Status LocalTables::AttachDestination(const Context& ctx,

@@ -36,6 +36,12 @@ struct ActivePart {
 };
 PartitionMap PartitionsOf(const std::vector<ActivePart>& parts);
 
+// A fetched source part that waits to be attached.
+struct SourceDirectory {
+  std::filesystem::path directory;
+  std::string part_name;  // as on the server: names the partition
+};
+
 struct LocalTablesRequest {
   LocalDdl source, destination;
   std::string compression_codec = "ZSTD(5)";
@@ -61,6 +67,10 @@ class LocalTables {
   // name. kCorruption when the engine refuses it.
   Status AttachSource(const Context& ctx, const std::filesystem::path& part_directory,
                       std::string_view part_name);
+
+  // The same for many parts, each under a name of its own, by as few statements as there are
+  // partitions. A failure leaves some attached.
+  Status AttachSources(const Context& ctx, const std::vector<SourceDirectory>& parts);
 
   // The same for a produced part, into the destination table: for `verify`.
   Status AttachDestination(const Context& ctx, const std::filesystem::path& part_directory,

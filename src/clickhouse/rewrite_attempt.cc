@@ -6,16 +6,20 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/ids.h"
+#include "base/parallel_for.h"
 #include "base/units.h"
 #include "clickhouse/fingerprint.h"
 #include "clickhouse/merge_wait.h"
 #include "clickhouse/part_files.h"
 #include "engine/sql_text.h"
+#include "job/failure.h"
 
 namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kAnswerMs = 30'000;  // for an engine that is idle
+constexpr uint64_t kOutputEpoch = 1;   // the store gives it to what supersedes others
 
 // Letters of job and part ids that a freeze name may hold; cut, so that three of them make a folder
 // name.
@@ -116,26 +120,59 @@ void StageClock::Close(const Context& ctx) {
 
 RewriteAttempt::RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines,
                                LocalSchemaCache& cache, KeptTables& kept, ObjectStore& store,
-                               RewriteJobSpec job, RewriteTaskSpec part, const Task& task,
-                               std::string owner_job, std::string owner_task, TaskScope& scope)
+                               RewriteJobSpec job, std::vector<AttemptSource> sources,
+                               TaskScope& scope)
     : settings_(settings),
       engines_(engines),
       cache_(cache),
       kept_(kept),
       store_(store),
       job_(std::move(job)),
-      part_(std::move(part)),
-      task_(task),
-      owner_job_(std::move(owner_job)),
-      owner_task_(std::move(owner_task)),
+      sources_(std::move(sources)),
+      job_id_(sources_.front().task.job),
+      first_id_(sources_.front().task.id),
       scope_(scope),
-      stages_(task.job, task.id) {}
+      stages_(job_id_, first_id_) {}
+
+std::vector<const AttemptSource*> RewriteAttempt::Rewritten() const {
+  std::vector<const AttemptSource*> rewritten;
+  for (const AttemptSource& source : sources_) {
+    if (source.damage.ok()) rewritten.push_back(&source);
+  }
+  return rewritten;
+}
+
+const AttemptSource& RewriteAttempt::lead() const {
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [](const AttemptSource& source) { return source.damage.ok(); });
+  return found == sources_.end() ? sources_.front() : *found;
+}
+
+TaskId RewriteAttempt::OutputId() const {
+  std::vector<std::string> ids;
+  for (const AttemptSource* source : Rewritten()) ids.push_back(source->task.id);
+  return ids.size() == 1 ? ids.front() : MakeCompactId(1, std::move(ids));
+}
+
+int64_t RewriteAttempt::Sum(const std::function<int64_t(const AttemptSource&)>& value) const {
+  int64_t sum = 0;
+  for (const AttemptSource* source : Rewritten()) sum += value(*source);
+  return sum;
+}
+
+std::filesystem::path RewriteAttempt::FolderOf(const AttemptSource& source) const {
+  // Parts of two disks may have one name.
+  return scope_.scratch() / "source" / source.task.id / source.spec.part_name;
+}
+
+std::string RewriteAttempt::What() const {
+  const std::string& first = lead().spec.part_name;
+  return is_gathered() ? fmt::format("{} and {} more", first, Rewritten().size() - 1) : first;
+}
 
 Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
   PF_ASSIGN(tuning_, Tune(settings_.limits, settings_.slots));
   if (job_.is_order_sensitive) tuning_ = OrderedTuning(tuning_);
-  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
-  PF_ASSIGN(finished_prefix_, keys.FinishedPrefix(task_.id, task_.epoch));
   stages_.Begin(ctx, "prepare_work_dir");
   PF_TRY(CheckScratchSpace());
   stages_.Begin(ctx, "download_source");
@@ -152,6 +189,8 @@ Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
     parts = std::move(frozen).value();
   }
   stages_.Begin(ctx, "upload_finished_tarballs");
+  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, job_id_));
+  PF_ASSIGN(finished_prefix_, keys.FinishedPrefix(lead().task.id, lead().task.epoch));
   PF_TRY(Upload(ctx, parts));
   stages_.Begin(ctx, "complete_part");
   stages_.End(ctx);
@@ -177,7 +216,8 @@ Result<std::vector<PartDirectory>> RewriteAttempt::Rewrite(const Context& ctx) {
 Status RewriteAttempt::CheckScratchSpace() const {
   PF_ASSIGN(const int64_t free_bytes, FreeBytes(scope_.scratch()));
   // Source, output and room for merges; the tar is never on disk.
-  const int64_t need_bytes = part_.size_bytes * 3;
+  const int64_t need_bytes =
+      Sum([](const AttemptSource& source) { return source.spec.size_bytes; }) * 3;
   const auto usable = static_cast<int64_t>(static_cast<double>(free_bytes) *
                                            (1.0 - settings_.free_space_fraction_min));
   if (need_bytes <= usable) return {};
@@ -187,22 +227,51 @@ Status RewriteAttempt::CheckScratchSpace() const {
                "free space, or give the worker another --work-dir");
 }
 
-Status RewriteAttempt::Fetch(const Context& ctx) {
-  PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kNetwork));
-  FetchSourceRequest request{.source_key = part_.source_key,
-                             .owner = {.job_id = owner_job_,
-                                       .part_id = owner_task_,
+Status RewriteAttempt::FetchOne(const Context& ctx, AttemptSource& source, int threads) const {
+  FetchSourceRequest request{.source_key = source.spec.source_key,
+                             .owner = {.job_id = source.owner_job,
+                                       .part_id = source.owner_task,
                                        .bucket = job_.bucket,
-                                       .source_key = part_.source_key},
-                             .manifest_sha256 = part_.manifest_sha256,
-                             .directory = scope_.scratch() / "source" / part_.part_name,
+                                       .source_key = source.spec.source_key},
+                             .manifest_sha256 = source.spec.manifest_sha256,
+                             .directory = FolderOf(source),
                              .verify = settings_.verify == VerifyMode::kContent
                                            ? VerifyLevel::kContent
                                            : VerifyLevel::kSizes,
-                             .threads = settings_.files_in_parallel,
+                             .threads = threads,
                              .buckets = {}};
-  PF_TRY(MakeDirectories(scope_.scratch() / "source"));
-  PF_ASSIGN(source_, FetchSource(ctx, store_, request));
+  PF_TRY(MakeDirectories(request.directory.parent_path()));
+  PF_ASSIGN(source.fetched, FetchSource(ctx, store_, request));
+  // Of a thousand parts these would be the largest thing in memory, and nobody asks for them again.
+  source.fetched.manifest = {};
+  source.fetched.part.checksums = {};
+  return {};
+}
+
+Status RewriteAttempt::NoteDamage(AttemptSource& source, Status failure) const {
+  if (sources_.size() == 1) return failure;
+  const Failure found = FailureFrom(failure);
+  if (found.failure_class != FailureClass::kData || found.code != 0) return failure;
+  source.damage = std::move(failure);
+  return {};
+}
+
+Status RewriteAttempt::CheckSomeAreLeft() const {
+  return Rewritten().empty() ? sources_.front().damage : Status();
+}
+
+Status RewriteAttempt::Fetch(const Context& ctx) {
+  PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kNetwork));
+  // Several parts are fetched side by side, each file after file: as many requests at once.
+  const auto count = static_cast<int64_t>(sources_.size());
+  const int threads_inside = count == 1 ? settings_.files_in_parallel : 1;
+  PF_TRY(ParallelFor(ctx, count, settings_.files_in_parallel,
+                     [&](const Context& inner, int64_t index) -> Status {
+                       AttemptSource& source = sources_[static_cast<size_t>(index)];
+                       Status fetched = FetchOne(inner, source, threads_inside);
+                       return fetched.ok() ? fetched : NoteDamage(source, std::move(fetched));
+                     }));
+  PF_TRY(CheckSomeAreLeft());
   PF_FAULT(ctx, "clickhouse.source_fetched");
   return {};
 }
@@ -219,7 +288,7 @@ Status RewriteAttempt::PrepareTables(const Context& ctx) {
   const bool was_alive = engines_.IsAlive(scope_.slot());
   PF_ASSIGN(Engine* const local, engine(ctx));
   PF_TRY(CheckEngineAnswers(ctx, *local));
-  PF_ASSIGN(schemas_, cache_.Get(ctx, *local, task_.job, job_));
+  PF_ASSIGN(schemas_, cache_.Get(ctx, *local, job_id_, job_));
   tables_ = kept_.Take(scope_.slot(), schemas_, wish());
   if (tables_ != nullptr && was_alive) return {};
   tables_.reset();
@@ -233,9 +302,10 @@ Status RewriteAttempt::PrepareTables(const Context& ctx) {
   return {};
 }
 
-Status RewriteAttempt::Attach(const Context& ctx) {
+Status RewriteAttempt::CheckColumns(const Context& ctx, const AttemptSource& source) const {
+  const std::string& name = source.spec.part_name;
   PF_ASSIGN(const std::vector<std::string> absent,
-            CheckPartColumns(source_.part, StoredColumns(source_ddl().table),
+            CheckPartColumns(source.fetched.part, StoredColumns(source_ddl().table),
                              source_ddl().table.name.ToString()));
   // A default that the local table had to lose would read as another value here.
   for (const std::string& column : source_ddl().columns_without_default) {
@@ -244,26 +314,52 @@ Status RewriteAttempt::Attach(const Context& ctx) {
                   fmt::format("the part lacks column {}, whose DEFAULT calls a function that is "
                               "unknown here",
                               column))
-        .Explain(2147, part_.part_name,
+        .Explain(2147, name,
                  "give the column its values on the server (ALTER TABLE … MATERIALIZE COLUMN), "
                  "then freeze again");
   }
   if (!absent.empty()) {
     ctx.log.Warn("columns of the table are not in the part and read as defaults",
-                 {{"part", part_.part_name}, {"first", absent.front()}, {"count", absent.size()}});
+                 {{"part", name}, {"first", absent.front()}, {"count", absent.size()}});
   }
-  PF_TRY(
-      tables_->AttachSource(ctx, scope_.scratch() / "source" / part_.part_name, part_.part_name));
+  return {};
+}
+
+Status RewriteAttempt::Attach(const Context& ctx) {
+  for (AttemptSource& source : sources_) {
+    if (!source.damage.ok()) continue;
+    if (Status fits = CheckColumns(ctx, source); !fits.ok())
+      PF_TRY(NoteDamage(source, std::move(fits)));
+  }
+  PF_TRY(CheckSomeAreLeft());
+  if (is_gathered()) {
+    std::vector<SourceDirectory> directories;
+    for (const AttemptSource* source : Rewritten()) {
+      directories.push_back({.directory = FolderOf(*source), .part_name = source->spec.part_name});
+    }
+    PF_TRY(tables_->AttachSources(ctx, directories));
+  } else {
+    PF_TRY(tables_->AttachSource(ctx, FolderOf(lead()), lead().spec.part_name));
+  }
   PF_ASSIGN(attached_, tables_->SourcePartsAlone(ctx));
   const PartitionStats total = Total(attached_);
-  if (total.parts != (source_.part.rows > 0 ? 1 : 0)) {
+  const int64_t parts_wanted =
+      Sum([](const AttemptSource& source) { return source.fetched.part.rows > 0 ? 1 : 0; });
+  const int64_t rows_wanted =
+      Sum([](const AttemptSource& source) { return source.fetched.part.rows; });
+  if (total.parts != parts_wanted || total.rows != rows_wanted) {
     return Status(Code::kCorruption,
-                  fmt::format("1 active part expected in the source table, {} found", total.parts))
-        .Explain(2146, part_.part_name, "check the part on the server: CHECK TABLE there");
+                  fmt::format("{} active parts of {} rows expected in the source table, {} of {} "
+                              "found",
+                              parts_wanted, rows_wanted, total.parts, total.rows))
+        .Explain(2146, What(), "check the part on the server: CHECK TABLE there");
   }
   ShowParts(ctx, "source", attached_);
   visible_rows_ = total.rows;
-  if (source_.part.has_lightweight_delete) {
+  const bool has_deletes = Sum([](const AttemptSource& source) {
+                             return source.fetched.part.has_lightweight_delete ? 1 : 0;
+                           }) > 0;
+  if (has_deletes) {
     PF_ASSIGN(visible_rows_, tables_->CountRows(ctx, tables_->source(), ""));
   }
   PF_FAULT(ctx, "clickhouse.source_attached");
@@ -271,16 +367,20 @@ Status RewriteAttempt::Attach(const Context& ctx) {
   TierQuestion question{.block = {.memory_cap_bytes = settings_.memory_cap_bytes,
                                   .slots = settings_.slots,
                                   .rows = total.rows,
-                                  .data_uncompressed_bytes = source_.part.data_uncompressed_bytes,
-                                  .factor = 3.3},
+                                  .data_uncompressed_bytes = Sum([](const AttemptSource& source) {
+                                    return source.fetched.part.data_uncompressed_bytes;
+                                  }),
+                                  .factor = kOneBlockFactor},
+                        .source_parts = static_cast<int64_t>(Rewritten().size()),
                         .tuning = tuning_,
                         .forced = settings_.tier,
                         .is_chunk_safe = job_.is_chunk_safe,
                         .chunk_rows_min = settings_.chunk_rows_min,
                         .is_chunk_rows_explicit = settings_.is_chunk_rows_explicit};
   plan_ = PlanInsert(question);
-  ctx.log.Info("part attached", {{"job", task_.job},
-                                 {"part", task_.id},
+  ctx.log.Info("part attached", {{"job", job_id_},
+                                 {"part", lead().task.id},
+                                 {"parts", question.source_parts},
                                  {"rows", total.rows},
                                  {"tier", TierName(plan_.state.tier)},
                                  {"chunks", plan_.ranges.size()},
@@ -290,11 +390,12 @@ Status RewriteAttempt::Attach(const Context& ctx) {
 
 Status RewriteAttempt::Insert(const Context& ctx) {
   ChunkInsertRequest request{
-      .query_id_prefix = fmt::format("partforge-{}-{}-e{}", task_.job, task_.id, task_.epoch),
+      .query_id_prefix =
+          fmt::format("partforge-{}-{}-e{}", job_id_, lead().task.id, lead().task.epoch),
       .insert_select = job_.insert_select,
       .current_database = job_.source_database,
       .plan = plan_,
-      .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0,
+      .may_split = job_.is_chunk_safe && settings_.chunk_rows_min > 0 && !is_gathered(),
       .tuning = tuning_,
       .slot = scope_.slot(),
       .engine_path = wish(),
@@ -366,7 +467,7 @@ Status RewriteAttempt::Verify(const Context& ctx) {
     rows_expired_ = Total(after_insert_).rows - Total(produced_).rows;
     if (rows_expired_ > 0) {
       ctx.log.Info("expired rows left out",
-                   {{"job", task_.job}, {"part", task_.id}, {"rows", rows_expired_}});
+                   {{"job", job_id_}, {"part", lead().task.id}, {"rows", rows_expired_}});
     }
   }
   if (settings_.verify == VerifyMode::kNone) return {};
@@ -375,7 +476,7 @@ Status RewriteAttempt::Verify(const Context& ctx) {
                                      .produced = Total(produced_).rows,
                                      .engine = destination_ddl().table.engine,
                                      .is_ttl_applied = settings_.ttl == TtlPolicy::kApply},
-                           part_.part_name));
+                           What()));
   std::vector<RowRange> ranges;  // as inserted: the ladder may have split the planned ones
   for (const ChunkOutcome& chunk : inserted_.chunks) ranges.push_back(chunk.range);
   if (ranges.size() > 1) PF_TRY(CheckRanges(ctx, *tables_, ranges, visible_rows_));
@@ -399,8 +500,9 @@ Status RewriteAttempt::Verify(const Context& ctx) {
 Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
   PF_ASSIGN(Engine* const local, engine(ctx));
   const std::string stamp = FormatTime(ctx.clock.NowMs());
-  const std::string name = fmt::format("partforge_{}_{}_{}_{}", FreezeWord(task_.job),
-                                       FreezeWord(task_.id), task_.epoch, FreezeWord(stamp));
+  const std::string name =
+      fmt::format("partforge_{}_{}_{}_{}", FreezeWord(job_id_), FreezeWord(lead().task.id),
+                  lead().task.epoch, FreezeWord(stamp));
   const std::optional<std::filesystem::path> data_path = local->data_path();
   if (!data_path)
     return Status(Code::kInternal, "the slot's engine has no data folder on this machine");
@@ -414,7 +516,7 @@ Result<std::vector<PartDirectory>> RewriteAttempt::Freeze(const Context& ctx) {
   if (static_cast<int64_t>(parts.size()) != Total(produced_).parts) {
     return Status(Code::kCorruption,
                   fmt::format("{} parts measured, {} frozen", Total(produced_).parts, parts.size()))
-        .Explain(2137, part_.part_name, "nothing was published; run the part again");
+        .Explain(2137, What(), "nothing was published; run the part again");
   }
   PF_FAULT(ctx, "clickhouse.output_frozen");
   return parts;
@@ -424,17 +526,28 @@ Status RewriteAttempt::Upload(const Context& ctx, const std::vector<PartDirector
   PF_TRY(scope_.CheckLease());
   PF_ASSIGN(const std::shared_ptr<void> permit, scope_.Enter(ctx, partforge::Stage::kNetwork));
   meta_.kind = ArtifactKind::kRewrite;
-  meta_.job_id = task_.job;
-  meta_.part_id = task_.id;
-  meta_.epoch = task_.epoch;
+  meta_.job_id = job_id_;
+  meta_.part_id = OutputId();
+  meta_.epoch = lead().task.epoch;
   meta_.engine = schemas_->engine_version;
   PF_ASSIGN(const SchemaShape shape, ParseShape(job_.fingerprint));
   meta_.schema_fingerprint = "sha256:" + Sha256Hex(FormatShape(shape));
   meta_.codec = settings_.compression_codec;
-  meta_.source_rows = source_.part.rows;
+  meta_.source_rows = Sum([](const AttemptSource& source) { return source.fetched.part.rows; });
   meta_.source_rows_visible = visible_rows_;
-  meta_.source_bytes = source_.part.size_bytes;
-  meta_.source_manifest_sha256 = source_.manifest_sha256;
+  meta_.source_bytes =
+      Sum([](const AttemptSource& source) { return source.fetched.part.size_bytes; });
+  if (is_gathered()) {
+    meta_.epoch = kOutputEpoch;
+    meta_.generation = 1;
+    for (const AttemptSource* source : Rewritten()) {
+      meta_.inputs.push_back(ArtifactInput{.part_id = source->task.id,
+                                           .epoch = source->task.epoch,
+                                           .meta_sha256 = source->fetched.manifest_sha256});
+    }
+  } else {
+    meta_.source_manifest_sha256 = lead().fetched.manifest_sha256;
+  }
   for (const ChunkOutcome& chunk : inserted_.chunks) {
     meta_.chunks.push_back(ArtifactChunk{.begin = chunk.range.begin,
                                          .end = chunk.range.end,
@@ -453,22 +566,22 @@ Status RewriteAttempt::Upload(const Context& ctx, const std::vector<PartDirector
   if (settings_.verify != VerifyMode::kNone && rows != Total(produced_).rows) {
     return Status(Code::kCorruption, fmt::format("{} rows in the table, {} in the uploaded parts",
                                                  Total(produced_).rows, rows))
-        .Explain(2137, part_.part_name, "nothing was published; run the part again");
+        .Explain(2137, What(), "nothing was published; run the part again");
   }
   PF_TRY(scope_.CheckLease());
-  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, task_.job));
-  PF_ASSIGN(const std::string meta_key, keys.MetaKey(task_.id, task_.epoch));
+  PF_ASSIGN(const JobKeys keys, JobKeys::Make(job_.prefix, job_id_));
+  PF_ASSIGN(const std::string meta_key, keys.MetaKey(lead().task.id, lead().task.epoch));
   PF_ASSIGN(meta_reference_, UploadMeta(ctx, store_, meta_key, meta_));
   return scope_.CheckLease();
 }
 
 Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_rows,
                               int64_t written_rows) {
-  const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
+  const MetricLabels labels{{"job_id", job_id_}, {"part_id", first_id_}};
+  const int64_t total_rows = Total(attached_).rows;
   ctx.metrics.Set("partforge_current_read_rows", labels, static_cast<double>(read_rows));
   ctx.metrics.Set("partforge_current_written_rows", labels, static_cast<double>(written_rows));
-  ctx.metrics.Set("partforge_current_total_rows_approx", labels,
-                  static_cast<double>(source_.part.rows));
+  ctx.metrics.Set("partforge_current_total_rows_approx", labels, static_cast<double>(total_rows));
   stages_.Tick(ctx);
   return scope_.Report(
       ctx,
@@ -479,11 +592,11 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
                .blocks = 0,
                .detail = fmt::format("{{\"read_rows\":{},\"written_rows\":{},\"total_rows_approx\":"
                                      "{},\"insert_progress_percent\":{:.1f}}}",
-                                     read_rows, written_rows, source_.part.rows, fraction * 100)});
+                                     read_rows, written_rows, total_rows, fraction * 100)});
 }
 
 MetricLabels RewriteAttempt::TableLabels() const {
-  return {{"job_id", task_.job},
+  return {{"job_id", job_id_},
           {"source_table", job_.source_database + "." + job_.source_table},
           {"destination_table", job_.destination_database + "." + job_.destination_table}};
 }
@@ -491,7 +604,7 @@ MetricLabels RewriteAttempt::TableLabels() const {
 void RewriteAttempt::ShowParts(const Context& ctx, const std::string& role,
                                const PartitionMap& parts) const {
   const PartitionStats total = Total(parts);
-  const MetricLabels labels{{"role", role}, {"job_id", task_.job}, {"part_id", task_.id}};
+  const MetricLabels labels{{"role", role}, {"job_id", job_id_}, {"part_id", first_id_}};
   ctx.metrics.Set("partforge_active_part_count", labels, static_cast<double>(total.parts));
   ctx.metrics.Set("partforge_active_part_rows", labels, static_cast<double>(total.rows));
   ctx.metrics.Set("partforge_active_part_bytes", labels, static_cast<double>(total.bytes));
@@ -505,7 +618,8 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   output.is_empty = meta_.parts.empty();
   output.tier = TierName(inserted_.state.tier);
   output.tier_reason = plan_.reason;
-  output.source_rows = source_.part.rows;
+  output.source_rows = meta_.source_rows;
+  output.source_parts = static_cast<int64_t>(Rewritten().size());
   output.source_rows_visible = visible_rows_;
   output.rows_selected = inserted_.written_rows();
   output.rows_written = inserted_.written_rows();
@@ -524,7 +638,7 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
     result.parts_peak = std::max(result.parts_peak, parts);
   result.rows_in = visible_rows_;
   result.rows_out = output.rows_out;
-  result.bytes_in = part_.size_bytes;
+  result.bytes_in = Sum([](const AttemptSource& source) { return source.spec.size_bytes; });
   result.bytes_out = output.bytes_out;
   result.digest = meta_reference_.sha256;
   result.parts_out = static_cast<int64_t>(meta_.parts.size());
@@ -537,9 +651,30 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   return result;
 }
 
+Task RewriteAttempt::OutputTask(const TaskResult& result) const {
+  RewriteTaskSpec spec;
+  spec.part_name = OutputId();
+  spec.finished_key = finished_prefix_;
+  spec.source_key = finished_prefix_;
+  spec.rows = Sum([](const AttemptSource& source) { return source.spec.rows; });
+  spec.size_bytes = result.bytes_in;
+  spec.files = Sum([](const AttemptSource& source) { return source.spec.files; });
+  spec.uncompressed_bytes =
+      Sum([](const AttemptSource& source) { return source.spec.uncompressed_bytes; });
+  Task task;
+  task.id = OutputId();
+  task.job = job_id_;
+  task.kind = kRewriteKind;
+  task.state = TaskState::kFinished;
+  task.size_bytes = Sum([](const AttemptSource& source) { return source.task.size_bytes; });
+  task.generation = 1;
+  task.payload = spec.ToJson();
+  return task;
+}
+
 void RewriteAttempt::CleanUp(const Context& ctx) {
   stages_.Close(ctx);
-  const MetricLabels labels{{"job_id", task_.job}, {"part_id", task_.id}};
+  const MetricLabels labels{{"job_id", job_id_}, {"part_id", first_id_}};
   for (const char* const gauge :
        {"partforge_current_read_rows", "partforge_current_written_rows",
         "partforge_current_total_rows_approx", "partforge_active_part_count",
@@ -569,7 +704,7 @@ void RewriteAttempt::ReleaseTables(const Context& ctx, bool may_be_kept) {
   // A statement that cannot be killed holds its table, or the engine says nothing at all: the
   // lease must not be kept for it (§9.9).
   ctx.log.Warn("tables are not dropped, the engine is killed",
-               {{"part", task_.id}, {"error", dropped.ToString()}});
+               {{"part", first_id_}, {"error", dropped.ToString()}});
   Context unstopped = ctx;
   unstopped.stop = {};
   engines_.Discard(unstopped, scope_.slot());

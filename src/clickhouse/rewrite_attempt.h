@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,15 +45,31 @@ class StageClock {
   std::map<std::string, int64_t> durations_ms_;
 };
 
-// One attempt at one source part. Made, run once, dropped. The engine's tables are given back
-// or dropped by Run, whatever happened.
+// A source part of an attempt, and what has become of it.
+struct AttemptSource {
+  Task task;  // as claimed
+  RewriteTaskSpec spec;
+  std::string owner_job, owner_task;  // of the artifact: borrowed work has another row's
+  FetchedSource fetched = {};
+  Status damage = {};  // not OK: the part itself is bad, and is left out of the insert
+};
+
+// One attempt at one source part, or at several of one job together (T5b). Made, run once, dropped.
+// The engine's tables are given back or dropped by Run, whatever happened.
 class RewriteAttempt {
  public:
+  // `sources` are not empty and were claimed by one lease.
   RewriteAttempt(const RewriteSettings& settings, SlotEngines& engines, LocalSchemaCache& cache,
-                 KeptTables& kept, ObjectStore& store, RewriteJobSpec job, RewriteTaskSpec part,
-                 const Task& task, std::string owner_job, std::string owner_task, TaskScope& scope);
+                 KeptTables& kept, ObjectStore& store, RewriteJobSpec job,
+                 std::vector<AttemptSource> sources, TaskScope& scope);
 
+  // The result of all sources that are not damaged. With one source its damage is the failure.
   Result<TaskResult> Run(const Context& ctx);
+  const std::vector<AttemptSource>& sources() const { return sources_; }
+  // Tells the sources that Run has rewritten.
+  std::vector<const AttemptSource*> Rewritten() const;
+  // The task that stands for several: after Run has succeeded.
+  Task OutputTask(const TaskResult& result) const;
   // Whether objects were being copied when Run ended; asked before CleanUp.
   bool is_transfer() const {
     return stages_.stage() == "download_source" || stages_.stage() == "upload_finished_tarballs";
@@ -63,9 +80,14 @@ class RewriteAttempt {
  private:
   Status CheckScratchSpace() const;
   Status Fetch(const Context& ctx);
+  Status FetchOne(const Context& ctx, AttemptSource& source, int threads) const;
+  // Notes a failure that is the part's own; any other is answered.
+  Status NoteDamage(AttemptSource& source, Status failure) const;
+  Status CheckSomeAreLeft() const;
   // An engine that hangs is killed, so that the next attempt finds another one.
   Status CheckEngineAnswers(const Context& ctx, Engine& local);
   Status PrepareTables(const Context& ctx);
+  Status CheckColumns(const Context& ctx, const AttemptSource& source) const;
   Status Attach(const Context& ctx);
   Status Insert(const Context& ctx);
   Status Merge(const Context& ctx);
@@ -82,6 +104,17 @@ class RewriteAttempt {
   void ShowParts(const Context& ctx, const std::string& role, const PartitionMap& parts) const;
   MetricLabels TableLabels() const;
   Result<TaskResult> MakeResult() const;
+  // The first source that is not damaged: its task and epoch name what the attempt writes, so that
+  // no two attempts meet.
+  const AttemptSource& lead() const;
+  bool is_gathered() const { return Rewritten().size() > 1; }
+  // The task that has the result: the source's own, or the one that supersedes them all.
+  TaskId OutputId() const;
+  // Of the sources that are not damaged.
+  int64_t Sum(const std::function<int64_t(const AttemptSource&)>& value) const;
+  std::filesystem::path FolderOf(const AttemptSource& source) const;
+  // For messages: the part, or how many.
+  std::string What() const;
   Result<Engine*> engine(const Context& ctx) { return engines_.Get(ctx, scope_.slot(), wish()); }
   const LocalDdl& source_ddl() const { return schemas_->source; }
   const LocalDdl& destination_ddl() const { return schemas_->destination; }
@@ -95,15 +128,14 @@ class RewriteAttempt {
   KeptTables& kept_;
   ObjectStore& store_;
   const RewriteJobSpec job_;
-  const RewriteTaskSpec part_;
-  const Task& task_;
-  const std::string owner_job_, owner_task_;
+  std::vector<AttemptSource> sources_;
+  const JobId job_id_;
+  const TaskId first_id_;  // names the attempt in metrics and logs
   TaskScope& scope_;
   StageClock stages_;
 
   Tuning tuning_;
   std::shared_ptr<const LocalSchemas> schemas_;
-  FetchedSource source_;
   std::unique_ptr<LocalTables> tables_;
   bool are_tables_plain_ = false;      // nothing was done to them but one insert that worked
   std::filesystem::path frozen_path_;  // shadow folder of this attempt; empty = none

@@ -73,7 +73,7 @@ TEST(IsOrderSensitive, KnowsTheEnginesWhoseResultDependsOnOrder) {
   };
   EXPECT_FALSE(is_sensitive("MergeTree"));
   EXPECT_TRUE(is_sensitive("ReplacingMergeTree"));
-  EXPECT_FALSE(is_sensitive("ReplacingMergeTree(v)"));
+  EXPECT_TRUE(is_sensitive("ReplacingMergeTree(v)"));  // versions may be equal
   EXPECT_TRUE(is_sensitive("CollapsingMergeTree(v)", "Int8"));
   EXPECT_TRUE(is_sensitive("VersionedCollapsingMergeTree(v, id)", "Int8"));
   EXPECT_TRUE(is_sensitive("CoalescingMergeTree"));
@@ -84,6 +84,40 @@ TEST(IsOrderSensitive, KnowsTheEnginesWhoseResultDependsOnOrder) {
   EXPECT_TRUE(is_sensitive("AggregatingMergeTree", "Nullable(UInt64)"));  // the first one stays
   EXPECT_FALSE(is_sensitive("AggregatingMergeTree", "AggregateFunction(sum, UInt64)"));
   EXPECT_FALSE(is_sensitive("AggregatingMergeTree", "SimpleAggregateFunction(sum, UInt64)"));
+  EXPECT_FALSE(is_sensitive("AggregatingMergeTree", "UInt64 ALIAS id + 1"));  // not stored
+  EXPECT_TRUE(
+      is_sensitive("MergeTree ORDER BY id TTL toDateTime(v) GROUP BY id SET v = any(v) --"));
+  EXPECT_FALSE(is_sensitive("MergeTree ORDER BY id TTL toDateTime(v) --"));
+}
+
+TEST(IsOrderSensitive, KnowsTheAggregatesWhoseResultDependsOnOrder) {
+  const auto is_sensitive = [](const std::string& type) {
+    const auto table = ParseCreateTable("CREATE TABLE d.t (id UInt64, v " + type +
+                                        ") ENGINE = AggregatingMergeTree ORDER BY id");
+    EXPECT_TRUE(table.ok()) << table.status().ToString();
+    return table.ok() && IsOrderSensitive(*table);
+  };
+  for (const char* type :
+       {"AggregateFunction(groupArray, String)", "AggregateFunction(argMax, String, UInt8)",
+        "SimpleAggregateFunction(groupArrayArray, Array(String))",
+        "SimpleAggregateFunction(groupUniqArrayArray, Array(String))",
+        "AggregateFunction(quantiles(0.5, 0.9), UInt64)", "AggregateFunction(anyIf, UInt8, UInt8)",
+        "AggregateFunction(sum, Float64)", "SimpleAggregateFunction(sum, Float32)",
+        "AggregateFunction(avg, BFloat16)",
+        "AggregateFunction(sumMap, Array(String), Array(Float64))",
+        "AggregateFunction(unknownOfTomorrow, UInt64)",
+        "Map(String, AggregateFunction(sum, UInt64))"})
+    EXPECT_TRUE(is_sensitive(type)) << type;
+  for (const char* type :
+       {"AggregateFunction(count)", "AggregateFunction(countIf, UInt8)",
+        "AggregateFunction(uniq, Float64)", "AggregateFunction(uniqCombined(12), String)",
+        "AggregateFunction(avg, Decimal(18, 2))",
+        "AggregateFunction(sumIfArray, Array(UInt64), Array(UInt8))",
+        "AggregateFunction(sumOrNull, Nullable(UInt8))",
+        "AggregateFunction(1, sumMap, Array(String), Array(UInt64))",
+        "SimpleAggregateFunction(max, Float64)", "SimpleAggregateFunction(groupBitOr, UInt64)",
+        "AggregateFunction(uniqExactDistinctIf, UUID, UInt8)"})
+    EXPECT_FALSE(is_sensitive(type)) << type;
 }
 
 TEST(RewriteOutput, ReadsBackWhatItWrote) {

@@ -19,7 +19,7 @@ constexpr int64_t kPassingFailuresMax = 5;
 // A store that refuses, or a full one, says nothing about the part.
 bool IsOfEnvironment(const Failure& failure, bool is_transfer) {
   if (failure.code != 0) return failure.failure_class == FailureClass::kEnv;
-  if (failure.failure_class == FailureClass::kEnv) return true;
+  if (failure.failure_class == FailureClass::kEnv || IsOfSurroundings(failure.status)) return true;
   const Code code = failure.status.code();
   return is_transfer &&
          (code == Code::kInvalidArgument || code == Code::kExhausted || code == Code::kConflict);
@@ -67,24 +67,68 @@ RewriteExecutor::RewriteExecutor(StateReader& state, StoreOfBucket store_of_buck
       engines_(engines),
       settings_(std::move(settings)) {}
 
+namespace {
+
+TaskEdit EditOf(const Task& task, TaskState to) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = TaskState::kInProgress;
+  edit.epoch = task.epoch;
+  edit.to = to;
+  return edit;
+}
+
+// How the lease of an attempt ends that has rewritten its sources, or all but the damaged ones.
+Result<Settlement> SettleResult(const RewriteAttempt& attempt, TaskResult result) {
+  Settlement settlement;
+  const std::vector<const AttemptSource*> rewritten = attempt.Rewritten();
+  if (rewritten.size() == 1) {
+    settlement.edits.push_back(EditOf(rewritten.front()->task, TaskState::kFinished));
+    settlement.edits.back().result = std::move(result);
+    return settlement;
+  }
+  Task output = attempt.OutputTask(result);
+  for (const AttemptSource* source : rewritten) {
+    settlement.edits.push_back(EditOf(source->task, TaskState::kSuperseded));
+    settlement.edits.back().superseded_by = output.id;
+  }
+  settlement.added.push_back(std::move(output));
+  settlement.added_results.push_back(std::move(result));
+  return settlement;
+}
+
+}  // namespace
+
+Result<std::vector<AttemptSource>> RewriteExecutor::ReadSources(const Lease& lease) {
+  std::vector<AttemptSource> sources;
+  for (const Task& task : lease.tasks) {
+    PF_ASSIGN(RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
+    sources.push_back({.task = task,
+                       .spec = std::move(spec),
+                       .owner_job = task.source_job.empty() ? task.job : task.source_job,
+                       .owner_task = task.source_task.empty() ? task.id : task.source_task});
+  }
+  return sources;
+}
+
 Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lease,
                                             TaskScope& scope) {
-  PF_CHECK(lease.tasks.size() == 1, "a rewrite works on one task");
-  const Task& task = lease.tasks.front();
-  PF_ASSIGN(const JobView view, state_.View(ctx, task.job));
+  PF_CHECK(!lease.tasks.empty(), "a rewrite works on one task at least");
+  const Task& first = lease.tasks.front();
+  const auto count = static_cast<double>(lease.tasks.size());
+  PF_ASSIGN(const JobView view, state_.View(ctx, first.job));
   PF_ASSIGN(RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
-  PF_ASSIGN(RewriteTaskSpec part, RewriteTaskSpec::FromJson(task.payload));
+  PF_ASSIGN(std::vector<AttemptSource> sources, ReadSources(lease));
   PF_ASSIGN(ObjectStore* const store, store_of_bucket_(ctx, job.bucket));
   const MetricLabels labels{
-      {"job_id", task.job},
+      {"job_id", first.job},
       {"source_table", job.source_database + "." + job.source_table},
       {"destination_table", job.destination_database + "." + job.destination_table}};
-  ctx.metrics.Add("partforge_forges_started_total", labels);
+  ctx.metrics.Add("partforge_forges_started_total", labels, count);
   const int64_t started_ms = MonotonicMs();
 
-  RewriteAttempt attempt(settings_, engines_, cache_, kept_, *store, std::move(job), part, task,
-                         task.source_job.empty() ? task.job : task.source_job,
-                         task.source_task.empty() ? task.id : task.source_task, scope);
+  RewriteAttempt attempt(settings_, engines_, cache_, kept_, *store, std::move(job),
+                         std::move(sources), scope);
   Result<TaskResult> result = attempt.Run(ctx);
   const bool is_transfer = attempt.is_transfer();
   attempt.CleanUp(ctx);
@@ -93,36 +137,62 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   MetricLabels timed = labels;
   timed["result"] = result.ok() ? "completed" : "failed";
   ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
-  if (result.ok()) ctx.metrics.Add("partforge_forges_completed_total", labels);
-  if (!result.ok()) {
-    MetricLabels failed = labels;
-    const int number = result.status().explanation().pf_number;
-    failed["code"] =
-        number == 0 ? std::string(CodeName(result.status().code())) : fmt::format("PF{}", number);
-    ctx.metrics.Add("partforge_forges_failed_total", failed);
-    Status status = std::move(result).status().With(
-        fmt::format("rewrite part {} ({})", part.part_name, task.id));
-    ctx.log.Warn("rewrite failed",
-                 {{"job", task.job}, {"part", task.id}, {"error", status.ToString()}});
-    return SettleFailure(lease, std::move(status), is_transfer);
-  }
-  ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
-  ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));
-  ctx.metrics.Add("partforge_bytes_read_total", labels, static_cast<double>(result->bytes_in));
-  ctx.metrics.Add("partforge_bytes_written_total", labels, static_cast<double>(result->bytes_out));
 
+  const auto fail = [&](const Lease& some, Status status, bool was_transfer) {
+    MetricLabels failed = labels;
+    const int number = status.explanation().pf_number;
+    failed["code"] =
+        number == 0 ? std::string(CodeName(status.code())) : fmt::format("PF{}", number);
+    ctx.metrics.Add("partforge_forges_failed_total", failed,
+                    static_cast<double>(some.tasks.size()));
+    ctx.log.Warn("rewrite failed", {{"job", first.job},
+                                    {"part", some.tasks.front().id},
+                                    {"parts", some.tasks.size()},
+                                    {"error", status.ToString()}});
+    return SettleFailure(some, std::move(status), was_transfer);
+  };
+  // Each damaged source of several fails for itself, whatever becomes of the others.
   Settlement settlement;
-  settlement.edits.push_back(TaskEdit{.id = task.id,
-                                      .from = TaskState::kInProgress,
-                                      .epoch = task.epoch,
-                                      .to = TaskState::kFinished,
-                                      .result = std::move(result).value(),
-                                      .superseded_by = {},
-                                      .payload = {},
-                                      .backoff_ms = 0,
-                                      .failure_class = {},
-                                      .failure_code = 0,
-                                      .error = {}});
+  Lease others = lease;
+  others.tasks.clear();
+  const RewriteTaskSpec* first_spec = nullptr;
+  for (const AttemptSource& source : attempt.sources()) {
+    if (source.damage.ok()) {
+      if (others.tasks.empty()) first_spec = &source.spec;
+      others.tasks.push_back(source.task);
+      continue;
+    }
+    Lease alone = lease;
+    alone.tasks = {source.task};
+    Status why = source.damage;
+    PF_ASSIGN(Settlement failed,
+              fail(alone,
+                   std::move(why).With(
+                       fmt::format("rewrite part {} ({})", source.spec.part_name, source.task.id)),
+                   is_transfer));
+    settlement.edits.push_back(std::move(failed.edits.front()));
+  }
+  if (others.tasks.empty()) return settlement;
+  Settlement rest;
+  if (result.ok()) {
+    ctx.metrics.Add("partforge_forges_completed_total", labels,
+                    static_cast<double>(others.tasks.size()));
+    ctx.metrics.Add("partforge_rows_read_total", labels, static_cast<double>(result->rows_in));
+    ctx.metrics.Add("partforge_rows_written_total", labels, static_cast<double>(result->rows_out));
+    ctx.metrics.Add("partforge_bytes_read_total", labels, static_cast<double>(result->bytes_in));
+    ctx.metrics.Add("partforge_bytes_written_total", labels,
+                    static_cast<double>(result->bytes_out));
+    PF_ASSIGN(rest, SettleResult(attempt, std::move(result).value()));
+  } else {
+    const size_t more = others.tasks.size() - 1;
+    std::string what =
+        fmt::format("rewrite part {} ({})", first_spec->part_name, others.tasks.front().id);
+    if (more > 0) what += fmt::format(" and {} more", more);
+    PF_ASSIGN(rest, fail(others, std::move(result).status().With(what), is_transfer));
+  }
+  for (TaskEdit& edit : rest.edits) settlement.edits.push_back(std::move(edit));
+  settlement.added = std::move(rest.added);
+  settlement.added_results = std::move(rest.added_results);
   return settlement;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/context.h"
 #include "base/machine.h"
@@ -46,8 +47,11 @@ struct RewriteSettings {
 // believed. All else is FAILED. Pure.
 Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer);
 
-// Rewrites one uploaded source part with the slot's own engine and uploads the produced parts under
-// the attempt's prefix (clickhouse-parts §9). Safe for concurrent use by different slots; one
+struct AttemptSource;
+
+// Rewrites one uploaded source part, or several of one job together (T5b), with the slot's own
+// engine and uploads the produced parts under the prefix of one of their attempts
+// (clickhouse-parts §9). Safe for concurrent use by different slots; one
 // ObjectStore per bucket of the job is opened by `store_of_bucket`. A crash leaves objects under
 // <finished_key>.<epoch> that no row names, and scratch files.
 class RewriteExecutor final : public Executor {
@@ -59,12 +63,16 @@ class RewriteExecutor final : public Executor {
   RewriteExecutor(StateReader& state, StoreOfBucket store_of_bucket, SlotEngines& engines,
                   RewriteSettings settings);
 
-  // One edit: IN_PROGRESS → FINISHED with a RewriteOutput. Failures: kExhausted (class disk when
+  // One task: IN_PROGRESS → FINISHED with a RewriteOutput. Several: SUPERSEDED, and one added task
+  // that is FINISHED; damaged ones among them FAILED; when the insert fails they all go back, to be
+  // tried alone. Failures: kExhausted (class disk when
   // the scratch disk cannot hold the part, resource when memory is not enough), kCorruption for
   // damaged or contradicting data, kInvalidArgument for SQL.
   Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) override;
 
  private:
+  static Result<std::vector<AttemptSource>> ReadSources(const Lease& lease);
+
   StateReader& state_;
   const StoreOfBucket store_of_bucket_;
   SlotEngines& engines_;

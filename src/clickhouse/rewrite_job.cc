@@ -119,25 +119,27 @@ Result<RewriteTaskSpec> RewriteTaskSpec::FromJson(std::string_view text) {
 }
 
 std::string RewriteOutput::ToJson() const {
-  return DumpJson(JsonDoc{{"version", kVersion},
-                          {"finished_key", finished_key},
-                          {"meta_key", meta_key},
-                          {"meta_sha256", meta_sha256},
-                          {"is_empty", is_empty},
-                          {"tier", tier},
-                          {"tier_reason", tier_reason},
-                          {"partition_parts", JsonDoc(partition_parts)},
-                          {"source_rows", source_rows},
-                          {"source_rows_visible", source_rows_visible},
-                          {"rows_selected", rows_selected},
-                          {"rows_written", rows_written},
-                          {"rows_out", rows_out},
-                          {"rows_expired", rows_expired},
-                          {"bytes_out", bytes_out},
-                          {"chunks", chunks},
-                          {"insert_attempts", insert_attempts},
-                          {"peak_memory_bytes", peak_memory_bytes},
-                          {"stage_ms", JsonDoc(stage_ms)}});
+  JsonDoc doc(JsonDoc{{"version", kVersion},
+                      {"finished_key", finished_key},
+                      {"meta_key", meta_key},
+                      {"meta_sha256", meta_sha256},
+                      {"is_empty", is_empty},
+                      {"tier", tier},
+                      {"tier_reason", tier_reason},
+                      {"partition_parts", JsonDoc(partition_parts)},
+                      {"source_rows", source_rows},
+                      {"source_rows_visible", source_rows_visible},
+                      {"rows_selected", rows_selected},
+                      {"rows_written", rows_written},
+                      {"rows_out", rows_out},
+                      {"rows_expired", rows_expired},
+                      {"bytes_out", bytes_out},
+                      {"chunks", chunks},
+                      {"insert_attempts", insert_attempts},
+                      {"peak_memory_bytes", peak_memory_bytes},
+                      {"stage_ms", JsonDoc(stage_ms)}});
+  if (source_parts != 1) doc["source_parts"] = source_parts;
+  return DumpJson(doc);
 }
 
 Result<RewriteOutput> RewriteOutput::FromJson(std::string_view text) {
@@ -164,6 +166,7 @@ Result<RewriteOutput> RewriteOutput::FromJson(std::string_view text) {
   PF_ASSIGN(output.insert_attempts, reader.Int("insert_attempts"));
   PF_ASSIGN(output.peak_memory_bytes, reader.Int("peak_memory_bytes"));
   PF_ASSIGN(output.stage_ms, ReadCounts(reader, "stage_ms"));
+  PF_ASSIGN(output.source_parts, reader.IntOr("source_parts", 1));
   PF_TRY(reader.Finish());
   return output;
 }

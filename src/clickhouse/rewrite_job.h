@@ -37,7 +37,8 @@ struct RewriteJobSpec {
   static Result<RewriteJobSpec> FromJson(std::string_view text);
 };
 
-// tasks.payload of an original row: one uploaded source part.
+// tasks.payload of an original row: one uploaded source part. Of the output of several (T5b): no
+// place on a disk, its own id as part_name, source_key equal to finished_key, and sums.
 struct RewriteTaskSpec {
   std::string disk, relative_path, part_name;
   std::string source_key;    // object prefix that holds the files and manifest.json
@@ -58,7 +59,7 @@ struct RewriteOutput {
   std::string finished_key;  // prefix of this attempt; empty output has none
   std::string meta_key, meta_sha256;
   bool is_empty = false;
-  std::string tier;  // T5, T6, T8 and why
+  std::string tier;  // T5, T5b, T6, T8 and why
   std::string tier_reason;
   std::map<std::string, int64_t> partition_parts;  // destination_active_partition_counts
   int64_t source_rows = 0, source_rows_visible = 0, rows_selected = 0, rows_written = 0,
@@ -66,6 +67,7 @@ struct RewriteOutput {
   int64_t rows_expired = 0;  // --ttl=apply: what the local merges left out
   int64_t bytes_out = 0, chunks = 0, insert_attempts = 0, peak_memory_bytes = 0;
   std::map<std::string, int64_t> stage_ms;  // rewrite_stage_durations_ms
+  int64_t source_parts = 1;  // T5b: how many; their tasks are superseded by the one that has this
 
   std::string ToJson() const;
   static Result<RewriteOutput> FromJson(std::string_view text);

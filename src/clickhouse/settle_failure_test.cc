@@ -30,6 +30,9 @@ TEST(SettleFailure, AStoreOrAMachineThatRefusesHandsThePartBack) {
       {Status(Code::kInvalidArgument, "HTTP status 400"), true},  // ExpiredToken without a body
       {Status(Code::kExhausted, "HTTP status 507"), true},
       {Status(Code::kRefused, "open file: Permission denied"), false},
+      {Status(Code::kInternal, "open /etc/passwd/forge: Not a directory").Explain(7015, "", ""),
+       true},
+      {Status(Code::kCorruption, "read: Input/output error").Explain(7015, "", ""), true},
       {Status(Code::kRefused, "Code: 516. Authentication failed"), false}};
   for (const auto& [status, is_transfer] : refusals) {
     const TaskEdit edit = EditOf(status, is_transfer);

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/parallel_for.h"
+#include "clickhouse/artifact.h"
 #include "store/sequential_reader.h"
 
 namespace partforge::clickhouse {
@@ -47,29 +48,12 @@ Status Differs(const std::string& key, std::string message) {
                "the object was changed after its upload; upload the part in a new job");
 }
 
-// A store without a single object of the job is not the one that it was uploaded to: that says
-// nothing about the part.
-Status CheckHoldsJob(const Context& ctx, ObjectStore& store, std::string_view source_key) {
-  constexpr std::string_view kSources = "/source/";
-  const size_t end = source_key.rfind(kSources);
-  if (end == std::string_view::npos) return {};
-  const std::string job_prefix(source_key.substr(0, end + 1));
-  const Result<ListPage> page = store.List(ctx, job_prefix, std::nullopt);
-  const bool is_bucket_absent = !page.ok() && page.status().code() == Code::kNotFound;
-  if (!page.ok() && !is_bucket_absent) return page.status();
-  if (page.ok() && !page->objects.empty()) return {};
-  return Status(Code::kRefused,
-                fmt::format("the object store holds nothing of the job: {}", job_prefix))
-      .Explain(2126, store.url(),
-               "start the worker with the --s3-endpoint that the job was uploaded to");
-}
-
 Result<std::string> ReadManifestText(const Context& ctx, ObjectStore& store,
                                      std::string_view source_key) {
   const std::string key = ManifestKey(source_key);
   Result<std::string> text = ReadObject(ctx, store, key, kManifestBytesMax);
   if (text.ok() || text.status().code() != Code::kNotFound) return text;
-  PF_TRY(CheckHoldsJob(ctx, store, source_key));
+  PF_TRY(CheckStoreHoldsJob(ctx, store, source_key, "source"));
   return std::move(text)
       .status()
       .With("fetch a source part")

@@ -290,6 +290,17 @@ TEST_F(Transfer, AStoreThatHoldsNothingOfTheJobIsTheWorkersFault) {
   EXPECT_NE(fetched.explanation().what_to_do.find("--s3-endpoint"), std::string::npos);
 }
 
+TEST_F(Transfer, AStoreThatHoldsNothingOfTheJobSaysNothingOfAnArtifact) {
+  const std::string key = "p/jobs/job-1/meta/part-1.1.json";
+  const Status absent = FetchMeta(world_.context(), *store_, key, "").status();
+  EXPECT_EQ(absent.code(), Code::kRefused) << absent.ToString();
+  EXPECT_EQ(absent.explanation().pf_number, 2126);
+  EXPECT_NE(absent.explanation().what_to_do.find("--s3-endpoint"), std::string::npos);
+  ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
+  EXPECT_EQ(FetchMeta(world_.context(), *store_, key, "").status().code(), Code::kCorruption)
+      << "other objects of the job are there";
+}
+
 TEST_F(Transfer, AnotherRowsManifestIsNotUsed) {
   ASSERT_TRUE(Upload(Golden("compact").directory()).ok());
   const auto fetched =

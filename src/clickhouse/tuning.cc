@@ -58,11 +58,17 @@ int64_t DefaultSlots(const MachineLimits& limits) {
   return std::max<int64_t>(1, std::min(limits.cpus, limits.memory_bytes / kSlotMemoryMin));
 }
 
+int64_t EngineMemoryBytes(int64_t memory_cap_bytes, int64_t slots) {
+  // Of a very small cap the worker's share is a share.
+  const int64_t worker_bytes = std::min(kWorkerBytes, memory_cap_bytes / 8);
+  return (memory_cap_bytes - worker_bytes) / std::max<int64_t>(1, slots);
+}
+
 BlockEstimate EstimateBlock(const BlockQuestion& question) {
   BlockEstimate estimate;
   const int64_t slots = std::max<int64_t>(1, question.slots);
   estimate.slot_memory_bytes =
-      std::max<int64_t>(0, question.memory_cap_bytes - kEngineBaseBytes) / slots;
+      std::max<int64_t>(0, EngineMemoryBytes(question.memory_cap_bytes, slots) - kEngineBaseBytes);
   if (question.rows <= 0) {
     estimate.is_whole_part = true;
     return estimate;

@@ -13,8 +13,11 @@ inline constexpr int64_t kMergeBlockBytesMax = 10'485'760;  // merge_max_block_s
 inline constexpr int64_t kMergeSelectingSleepMs = 1000;
 inline constexpr int64_t kMergePoolThreshold = 1;  // number_of_free_entries_in_pool_to_*
 inline constexpr int64_t kBlockRowsMin = 262'144;  // performance §9
-inline constexpr int64_t kEngineBaseBytes =
-    300'000'000;  // taken off the cap before it is divided among slots
+// Of --memory, before blocks are counted: the worker's own process (code, objects on their way in
+// and out), and an engine that does nothing. A 10M-row part under 2 GiB went 10 MiB above the cap
+// while only 300 MB in all were taken off (performance R4).
+inline constexpr int64_t kWorkerBytes = 150'000'000;
+inline constexpr int64_t kEngineBaseBytes = 250'000'000;  // of each slot's engine
 
 // Settings of one slot (clickhouse-parts §13).
 struct Tuning {
@@ -34,6 +37,10 @@ Result<Tuning> Tune(const MachineLimits& limits, int64_t slots);
 // The default of --parallel: min(CPUs, memory / 2 GiB), at least 1.
 int64_t DefaultSlots(const MachineLimits& limits);
 
+// Peak of a one-block insert over the raw bytes of its rows, before anything is measured
+// (performance §9).
+inline constexpr double kOneBlockFactor = 3.3;
+
 // What one block of an insert may hold (performance §9): tier T5 when the whole part fits, else
 // blocks of `block_rows`.
 struct BlockEstimate {
@@ -47,8 +54,11 @@ struct BlockQuestion {
   int64_t slots = 1;
   int64_t rows = 0;
   int64_t data_uncompressed_bytes = 0;  // of the part's columns
-  double factor = 3.3;  // peak over raw bytes; corrected by CorrectFactor after the first block
+  double factor =
+      kOneBlockFactor;  // peak over raw bytes; corrected by CorrectFactor after the first block
 };
+// What one slot's engine may use of --memory: the worker needs some of it.
+int64_t EngineMemoryBytes(int64_t memory_cap_bytes, int64_t slots);
 BlockEstimate EstimateBlock(const BlockQuestion& question);
 // The factor after a block of `raw_bytes` had a peak of `peak_bytes`: clamped to [2, 8].
 double CorrectFactor(int64_t raw_bytes, int64_t peak_bytes);

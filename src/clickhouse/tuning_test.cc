@@ -74,7 +74,7 @@ TEST(EstimateBlock, WholePartWhenItFitsTheSlot) {
                                .data_uncompressed_bytes = 1'000'000'000};
   const BlockEstimate fits = EstimateBlock(question);
   EXPECT_TRUE(fits.is_whole_part);
-  EXPECT_EQ(fits.slot_memory_bytes, (8 * kGib - 300'000'000) / 2);
+  EXPECT_EQ(fits.slot_memory_bytes, (8 * kGib - kWorkerBytes) / 2 - kEngineBaseBytes);
   EXPECT_NEAR(static_cast<double>(fits.block_rows),
               static_cast<double>(fits.slot_memory_bytes) / (3.3 * 500), 2);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+
 #include "base/files.h"
 #include "clickhouse/artifact_fetch.h"
 #include "clickhouse/fingerprint.h"
@@ -12,14 +14,17 @@
 #include "clickhouse/source_fetch.h"
 #include "engine/sql_text.h"
 #include "job/each_task.h"
+#include "job/failure.h"
 
 namespace partforge::clickhouse {
 namespace {
 
 class PartVerification {
  public:
-  PartVerification(const VerifyRequest& request, const RewriteJobSpec& job, const Task& task)
-      : request_(request), job_(job), task_(task) {}
+  // `sources`: the tasks whose parts the artifact was made from; the task itself, or its inputs.
+  PartVerification(const VerifyRequest& request, const RewriteJobSpec& job,
+                   const std::vector<Task>& sources)
+      : request_(request), job_(job), sources_(sources) {}
 
   Status Run(const Context& ctx, const RewriteOutput& output, VerifiedPart& seen) {
     PF_ASSIGN(ObjectStore* const store, request_.store_of_bucket(ctx, job_.bucket));
@@ -97,19 +102,16 @@ class PartVerification {
       NotCompared(seen, fmt::format("TTL left {} rows out", output.rows_expired));
       return {};
     }
-    PF_ASSIGN(const RewriteTaskSpec part, RewriteTaskSpec::FromJson(task_.payload));
-    FetchSourceRequest fetch{
-        .source_key = part.source_key,
-        .owner = {.job_id = task_.source_job.empty() ? task_.job : task_.source_job,
-                  .part_id = task_.source_task.empty() ? task_.id : task_.source_task,
-                  .bucket = job_.bucket,
-                  .source_key = part.source_key},
-        .directory = parts_path / ("source-" + part.part_name),
-        .verify = VerifyLevel::kContent,
-        .threads = 4,
-        .buckets = {}};
-    PF_TRY(FetchSource(ctx, store, fetch));
-    PF_TRY(tables.AttachSource(ctx, fetch.directory, part.part_name));
+    if (std::ssize(sources_) != output.source_parts) {
+      return Status(Code::kCorruption, fmt::format("made from {} source parts, {} name it",
+                                                   output.source_parts, sources_.size()));
+    }
+    std::vector<SourceDirectory> directories;
+    for (const Task& source : sources_) {
+      PF_ASSIGN(SourceDirectory fetched, FetchOne(ctx, store, parts_path, source));
+      directories.push_back(std::move(fetched));
+    }
+    PF_TRY(tables.AttachSources(ctx, directories));
     PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
     ContentQuestion question{.select = target.select,
                              .current_database = job_.source_database,
@@ -122,6 +124,24 @@ class PartVerification {
     return {};
   }
 
+  Result<SourceDirectory> FetchOne(const Context& ctx, ObjectStore& store,
+                                   const std::filesystem::path& parts_path,
+                                   const Task& source) const {
+    PF_ASSIGN(const RewriteTaskSpec part, RewriteTaskSpec::FromJson(source.payload));
+    const FetchSourceRequest fetch{
+        .source_key = part.source_key,
+        .owner = {.job_id = source.source_job.empty() ? source.job : source.source_job,
+                  .part_id = source.source_task.empty() ? source.id : source.source_task,
+                  .bucket = job_.bucket,
+                  .source_key = part.source_key},
+        .directory = parts_path / ("source-" + source.id),
+        .verify = VerifyLevel::kContent,
+        .threads = 4,
+        .buckets = {}};
+    PF_TRY(FetchSource(ctx, store, fetch));
+    return SourceDirectory{.directory = fetch.directory, .part_name = part.part_name};
+  }
+
   // What is said when rows were counted and checked, but not compared one by one.
   static void NotCompared(VerifiedPart& seen, std::string_view reason) {
     seen.verdict = Verdict::kWarn;
@@ -130,8 +150,19 @@ class PartVerification {
 
   const VerifyRequest& request_;
   const RewriteJobSpec& job_;
-  const Task& task_;
+  const std::vector<Task>& sources_;
 };
+
+// The inputs of each output, by its id.
+using Inputs = std::map<TaskId, std::vector<Task>>;
+Result<Inputs> ReadInputs(const Context& ctx, StateReader& state, const JobId& job) {
+  Inputs inputs;
+  PF_TRY(ForEachTask(ctx, state, job, [&inputs](const Task& task) -> Status {
+    if (task.state == TaskState::kSuperseded) inputs[task.superseded_by].push_back(task);
+    return {};
+  }));
+  return inputs;
+}
 
 }  // namespace
 
@@ -148,6 +179,10 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
                                             const VerifyRequest& request) {
   PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
   PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
+  Inputs inputs;
+  if (request.depth == VerifyDepth::kRows) {
+    PF_ASSIGN(inputs, ReadInputs(ctx, state, request.job_id));
+  }
   std::vector<VerifiedPart> verified;
   const auto verify_one = [&](const Task& task) -> Status {
     if (!HasOutput(task.state) || (!request.part_id.empty() && task.id != request.part_id))
@@ -165,10 +200,15 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
     for (const AttemptView& attempt : attempts) {
       if (attempt.epoch != task.winner) continue;
       PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
-      status = PartVerification(request, job, task).Run(ctx, output, seen);
+      const std::vector<Task> sources =
+          task.generation > 0 ? inputs[task.id] : std::vector<Task>{task};
+      status = PartVerification(request, job, sources).Run(ctx, output, seen);
     }
     if (!status.ok()) {
-      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable) return status;
+      // What the store or this machine refuses says nothing about the artifact.
+      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable ||
+          IsOfSurroundings(status))
+        return status;
       seen.verdict = Verdict::kFail;
       seen.message = status.message();
     }

@@ -17,7 +17,7 @@ enum class VerifyDepth : uint8_t {
   kMeta,       // references, sizes, counts
   kChecksums,  // every byte: tar digest, and each file against the part's own list
   kEngine,     // attached in the embedded engine: CHECK TABLE and count
-  kRows,       // and the hash of all rows equals that of the SELECT over the source part
+  kRows,       // and the hash of all rows equals that of the SELECT over its source parts
 };
 Result<VerifyDepth> ParseVerifyDepth(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <optional>
 
@@ -168,6 +169,22 @@ std::optional<ClickHouseFailure> ByText(std::string_view text) {
   return std::nullopt;
 }
 
+// ErrnoExceptions of numbers that stand in no row ("Cannot open epoll descriptor: , errno: 24,
+// strerror: Too many open files"): what the operating system refuses this process says nothing
+// about a statement. A file that is not there may well be the part's fault.
+std::optional<ClickHouseFailure> ByErrno(std::string_view text) {
+  constexpr std::string_view kMark = "errno: ", kNext = ", strerror: ";
+  const size_t at = text.rfind(kMark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(at + kMark.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const auto read = static_cast<size_t>(end - digits.data());
+  if (error != std::errc() || !digits.substr(read).starts_with(kNext)) return std::nullopt;
+  if (number == ENOENT) return std::nullopt;
+  return number == ENOMEM || number == EAGAIN ? kResource : kEnv;
+}
+
 // Cuts what an engine appends for its own developers.
 std::string_view WithoutTail(std::string_view text) {
   for (const std::string_view tail :
@@ -189,6 +206,7 @@ ClickHouseFailure ClassifyClickHouse(int number, std::string_view text) {
                        [](const Row& candidate, int wanted) { return candidate.number < wanted; });
   if (row != kRowsByNumber.end() && row->number == number) return row->failure;
   if (const auto failure = ByText(text)) return *failure;
+  if (const auto failure = ByErrno(text)) return *failure;
   return number >= 1000 || number <= 0 ? kBug : kSql;
 }
 

@@ -45,6 +45,30 @@ TEST(ClickHouseCodes, RowsOneToThreeAreResource) {
   }
 }
 
+// Numbers of no row: the operating system's own number decides.
+TEST(ClickHouseCodes, WhatTheSystemRefusesIsNotTheSqlsFault) {
+  for (const Case& c : std::vector<Case>{
+           {573, "Cannot open epoll descriptor: , errno: 24, strerror: Too many open files",
+            Code::kRefused, FailureClass::kEnv},
+           {460,
+            "Cannot create timer_fd descriptor: , errno: 23, strerror: Too many open files in "
+            "system",
+            Code::kRefused, FailureClass::kEnv},
+           {481, "Cannot create directory: , errno: 30, strerror: Read-only file system",
+            Code::kRefused, FailureClass::kEnv},
+           {70'000, "Cannot create thread: , errno: 11, strerror: Resource temporarily unavailable",
+            Code::kExhausted, FailureClass::kResource},
+           {481, "errno: 28, strerror: No space left on device", Code::kExhausted,
+            FailureClass::kDisk},
+           {395, "a user's own words, errno: 24, strerror: x", Code::kInvalidArgument,
+            FailureClass::kData},
+           {481, "errno: x", Code::kInvalidArgument, FailureClass::kSql},
+           {481, "Cannot stat: , errno: 2, strerror: No such file or directory",
+            Code::kInvalidArgument, FailureClass::kSql}}) {
+    ExpectClass(c);
+  }
+}
+
 TEST(ClickHouseCodes, NumbersWithSeveralMeaningsGoByTheirText) {
   for (const Case& c : std::vector<Case>{
            {252, "Too many partitions for single INSERT block (more than 100)",

@@ -1,6 +1,7 @@
 #include "job/failure.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace partforge {
@@ -59,6 +60,11 @@ TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
   return edit;
 }
 
+// Tasks that were taken together: one of them may be to blame, and which is not known.
+bool IsGathered(const Lease& lease) {
+  return lease.tasks.size() > 1 && lease.tasks.front().state == TaskState::kInProgress;
+}
+
 bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
   if (attempts_max <= 0) return false;
   return std::any_of(lease.tasks.begin(), lease.tasks.end(),
@@ -66,6 +72,14 @@ bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
 }
 
 }  // namespace
+
+bool IsOfSurroundings(const Status& status) {
+  constexpr int kMissingObject = 2126;  // kRefused: not this one is missing, but the whole job
+  constexpr auto kSurroundings = std::to_array<int>({7002, 7003, 7004, 7005, 7009, 7012, 7015});
+  const int number = status.explanation().pf_number;
+  if (number == kMissingObject) return status.code() == Code::kRefused;
+  return std::find(kSurroundings.begin(), kSurroundings.end(), number) != kSurroundings.end();
+}
 
 std::string RecordedError(const Status& status) {
   const int number = status.explanation().pf_number;
@@ -104,6 +118,7 @@ Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_
 }
 
 Settlement FailedSettlement(const Lease& lease, const Failure& failure) {
+  if (IsGathered(lease)) return ReleasedSettlement(lease, &failure, 0);
   Settlement settlement;
   for (const Task& task : lease.tasks) {
     settlement.edits.push_back(EndOf(task, TaskState::kFailed, &failure));

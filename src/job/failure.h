@@ -21,6 +21,12 @@ struct Failure {
 // !status.ok().
 Failure FailureFrom(const Status& status);
 
+// Whether a failure tells of the process's surroundings and nothing of the task or its artifact:
+// credentials, rights, a bucket or folder that is not there, what the operating system refuses, a
+// store that holds nothing of the job. Another machine, or this one when it is set right, does not
+// meet it. Requires !status.ok().
+bool IsOfSurroundings(const Status& status);
+
 // What is kept of a failure for people: "PF2145: …", at most 4 KiB. Requires !status.ok().
 std::string RecordedError(const Status& status);
 // The reverse, for whoever tells a recorded failure to a person: the PF number is taken off the
@@ -30,7 +36,9 @@ Status RecordedStatus(std::string_view error, std::string_view failure_class);
 // Every task of the lease goes back where it was claimed from (READY, or COMPACT_READY for a batch)
 // and is not taken again for `backoff_ms`. `failure` may be null: handed back without a reason.
 Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms);
-// Every task of the lease becomes FAILED.
+// The task of the lease becomes FAILED, and so does every input of a compaction. Tasks that were
+// gathered (READY before) go back instead, each with the failure's class, by which the next claim
+// knows to take it alone: then the one to blame fails, and the others do not.
 Settlement FailedSettlement(const Lease& lease, const Failure& failure);
 
 struct FailureRules {

@@ -22,7 +22,9 @@ Lease LeaseOf(TaskState state, int64_t attempts = 1) {
 
 TaskEdit FirstEdit(const Status& status, const FailureRules& rules,
                    TaskState state = TaskState::kInProgress, int64_t attempts = 1) {
-  return SettlementFor(LeaseOf(state, attempts), status, rules).edits.at(0);
+  Lease lease = LeaseOf(state, attempts);
+  lease.tasks.resize(1);
+  return SettlementFor(lease, status, rules).edits.at(0);
 }
 
 TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
@@ -47,6 +49,20 @@ TEST(RecordedStatus, GivesBackNumberAndCode) {
     EXPECT_EQ(plain.explanation().pf_number, 0) << text;
     EXPECT_EQ(plain.message(), text);
   }
+}
+
+TEST(IsOfSurroundings, IsWhatAnotherMachineWouldNotMeet) {
+  const auto is_of = [](Code code, int number) {
+    return IsOfSurroundings(Status(code, "x").Explain(number, "", ""));
+  };
+  EXPECT_TRUE(is_of(Code::kRefused, 7003));      // credentials
+  EXPECT_TRUE(is_of(Code::kInternal, 7015));     // ENOTDIR, EMFILE, …
+  EXPECT_TRUE(is_of(Code::kCorruption, 7015));   // EIO
+  EXPECT_TRUE(is_of(Code::kRefused, 2126));      // nothing of the job is there
+  EXPECT_FALSE(is_of(Code::kCorruption, 2126));  // one object is missing
+  EXPECT_FALSE(is_of(Code::kCorruption, 2133));
+  EXPECT_FALSE(is_of(Code::kCorruption, 7006));
+  EXPECT_FALSE(IsOfSurroundings(Status(Code::kRefused, "the server refuses the part")));
 }
 
 TEST(RecordedError, BeginsWithTheNumberAndIsBounded) {
@@ -117,6 +133,26 @@ TEST(Backoff, GrowsToTenSecondsAndStaysWithinAFifth) {
   }
   EXPECT_LE(BackoffMs(random, INT64_MAX), 12'000);
   EXPECT_GE(BackoffMs(random, 0), 800);
+}
+
+TEST(SettlementFor, TasksThatWereGatheredNeverFailTogether) {
+  Lease lease;
+  for (const char* const id : {"a", "b"}) {
+    Task task;
+    task.id = id;
+    task.state = TaskState::kInProgress;
+    task.attempts = 9;
+    lease.tasks.push_back(task);
+  }
+  for (const Code code : {Code::kCorruption, Code::kInternal, Code::kExhausted}) {
+    const Settlement ended =
+        SettlementFor(lease, Status(code, "one of them"), FailureRules{.attempts_max = 3});
+    ASSERT_EQ(ended.edits.size(), 2u);
+    for (const TaskEdit& edit : ended.edits) {
+      EXPECT_EQ(edit.to, TaskState::kReady);
+      EXPECT_FALSE(edit.failure_class.empty());
+    }
+  }
 }
 
 }  // namespace

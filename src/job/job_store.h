@@ -29,8 +29,8 @@ class WorkStore {
   virtual Status AddTasks(const Context& ctx, const JobId& job, std::span<const Task> tasks) = 0;
   // seal: all tasks are there. Sealing again with the same number is OK.
   virtual Status Seal(const Context& ctx, const JobId& job, int64_t tasks) = 0;
-  // claim: READY → IN_PROGRESS, largest first over all jobs, epoch + 1. One lease per task; empty =
-  // nothing to do.
+  // claim: READY → IN_PROGRESS, largest first over all jobs, epoch + 1. One lease per task, or per
+  // entry that a GatherRule of its kind chose; empty = nothing to do.
   virtual Result<std::vector<Lease>> Claim(const Context& ctx, const ClaimRequest& request) = 0;
   // claim_named, claim_twin.
   virtual Result<std::optional<Lease>> ClaimNamed(const Context& ctx, const NamedClaim& claim) = 0;

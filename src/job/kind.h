@@ -133,6 +133,22 @@ enum class CommitGrouping : uint8_t {
   kJob,     // every task at once, when all are FINISHED; the commit's id is the job's (loads)
 };
 
+// Says which waiting tasks of a job one attempt does together: small ones, to save what each costs.
+// The executor then gets a lease of several tasks and settles them all at once, mostly as inputs
+// that one added output supersedes. Pure; used by one thread at a time.
+class Gatherer {
+ public:
+  virtual ~Gatherer() = default;
+  struct Limits {
+    int64_t leases_max = 1;
+    int64_t size_bytes_max = INT64_MAX;  // of all tasks of one lease
+  };
+  virtual int64_t task_bytes_max() const = 0;  // larger tasks are never gathered
+  // Indexes of the offer's tasks, a lease each entry, at most limits.leases_max entries.
+  virtual std::vector<std::vector<size_t>> Gather(const ClaimOffer& offer,
+                                                  const Limits& limits) const = 0;
+};
+
 // One row of the table in app/wire.cc. A null committer means: this process cannot reach the
 // target, so it neither proposes nor fences such commits. A null executor: it does not work on such
 // tasks.
@@ -143,6 +159,7 @@ struct JobKind {
   Committer* committer = nullptr;
   Executor* batch_executor = nullptr;  // of what Choose picked; null = no batches are taken here
   CommitGrouping grouping = CommitGrouping::kSubset;
+  const Gatherer* gatherer = nullptr;  // null = an attempt does one task
 };
 class KindTable {
  public:

@@ -39,7 +39,7 @@ bool MayPass(Code code) {
 Json AbortEvidence(const Status& why) {
   JsonDoc doc = JsonDoc::object();
   doc["error"] = RecordedError(why);
-  if (why.code() == Code::kExhausted) return DumpJson(doc);
+  if (why.code() == Code::kExhausted || IsOfSurroundings(why)) return DumpJson(doc);
   const Failure failure = FailureFrom(why);
   doc["failure_class"] = FailureClassName(failure.failure_class);
   doc["failure_code"] = failure.code;

@@ -207,6 +207,22 @@ TEST_F(PublisherTest, AFullDiskTakesTheDecisionBackAndCleansIt) {
   EXPECT_EQ(world_.TableLines(), world_.SourceLines());
 }
 
+TEST_F(PublisherTest, AStoreThatRefusesTakesTheDecisionBack) {
+  FinishJob(1);
+  int64_t stages = 0;
+  committer_.on_stage = [&](const Context&, const Commit&) -> Status {
+    return ++stages == 1 ? Status(Code::kRefused, "HTTP status 403").Explain(7003, "bucket", "")
+                         : Status();
+  };
+  Publisher publisher = MakePublisher("p");
+  EXPECT_EQ(Step(publisher), Stepped::kWorked);
+  EXPECT_EQ(world_.Commits()[0].state, CommitState::kAborted);
+  EXPECT_EQ(world_.CountOf(TaskState::kFinished), 1);
+  world_.clock.Advance(120'000);
+  EXPECT_EQ(Step(publisher), Stepped::kWorked);
+  EXPECT_EQ(world_.TableLines(), world_.SourceLines());
+}
+
 TEST_F(PublisherTest, AStageThatMayPassIsTriedAgainUnderANewSerial) {
   FinishJob(1);
   std::set<uint64_t> serials;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "job/job_rows.h"
 #include "job/sql_job_store.h"
@@ -154,6 +155,88 @@ Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& sessio
   return claims;
 }
 
+// READY tasks that are taken together, a lease a group. Empty when the job has no task to take;
+// nothing when its largest is too large to be taken with others.
+Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlSession& session,
+                                                        const Head& head, const GatherRule& rule,
+                                                        const ClaimRequest& request,
+                                                        const std::string& token) {
+  using Leases = std::optional<std::vector<Lease>>;
+  PF_ASSIGN(
+      const SqlRows largest,
+      session.Run(statements::kOfferHead,
+                  {{"job", head.job}, {"kind", head.kind}, {"size_max", request.size_bytes_max}}));
+  if (largest.empty()) return Leases(std::vector<Lease>{});
+  if (largest.row(0).Int(0) > rule.task_bytes_max) return Leases();
+  PF_ASSIGN(const SqlRows job, session.Run(statements::kOfferJob, {{"job", head.job}}));
+  if (job.empty()) return Leases(std::vector<Lease>{});
+  ClaimOffer offer;
+  offer.spec = job.row(0).String(0);
+  offer.ready_tasks = job.row(0).Int(1);
+  offer.ready_bytes = job.row(0).Int(2);
+  PF_ASSIGN(const SqlRows rows,
+            session.Run(statements::kOffer, {{"job", head.job},
+                                             {"kind", head.kind},
+                                             {"size_max", request.size_bytes_max},
+                                             {"limit", rule.offer_max}}));
+  PF_ASSIGN(offer.tasks, ReadTasks(rows));
+  const std::vector<std::vector<size_t>> chosen = rule.choose(offer);
+  PF_TRY(CheckChosen(chosen, offer.tasks.size()));
+  std::vector<Task> wanted;
+  StateCount sums;
+  for (const auto& group : chosen) {
+    for (const size_t index : group) {
+      wanted.push_back(offer.tasks[index]);
+      ++sums.tasks;
+      sums.bytes += offer.tasks[index].size_bytes;
+    }
+  }
+  if (wanted.empty()) return Leases(std::vector<Lease>{});
+  const std::string ids = IdsOf(wanted);
+  PF_ASSIGN(const SqlRows taken,
+            session.Run(statements::kClaimGathered, {{"job", head.job}, {"ids", ids}}));
+  if (std::ssize(taken) != sums.tasks)
+    return Status(Code::kUnavailable, "claim: an offered task was taken by somebody else");
+  PF_ASSIGN(const SqlRows opened,
+            session.Run(statements::kOpenGathered, {{"job", head.job},
+                                                    {"ids", ids},
+                                                    {"owner", request.worker},
+                                                    {"token", token},
+                                                    {"serial", DrawSerial(ctx.random)},
+                                                    {"lease_ms", request.lease_ms}}));
+  SqlJournal journal(session, head.job, request.worker);
+  journal.MovedMany(TaskState::kReady, TaskState::kInProgress, sums);
+  PF_TRY(session.Run(statements::kNoteMany, {{"job", head.job},
+                                             {"ids", ids},
+                                             {"actor", request.worker},
+                                             {"event", "claimed"},
+                                             {"from", "READY"},
+                                             {"to", "IN_PROGRESS"}}));
+  PF_TRY(journal.Close());
+  std::map<TaskId, Claimed, std::less<>> claims;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    PF_ASSIGN(Task task, ReadTask(taken.row(i)));
+    const TaskId id = task.id;
+    claims[id].task = std::move(task);
+  }
+  for (size_t i = 0; i < opened.size(); ++i) {
+    claims[opened.row(i).String(0)].serial = opened.row(i).Uint(1);
+  }
+  std::vector<Lease> leases;
+  for (const auto& group : chosen) {
+    if (group.empty()) continue;
+    Lease& lease = leases.emplace_back();
+    lease.owner = request.worker;
+    lease.token = token;
+    for (const size_t index : group) {
+      Claimed& claim = claims[offer.tasks[index].id];
+      if (lease.tasks.empty()) lease.serial = claim.serial;
+      lease.tasks.push_back(std::move(claim.task));
+    }
+  }
+  return Leases(std::move(leases));
+}
+
 }  // namespace
 
 Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimRequest& request) {
@@ -163,6 +246,14 @@ Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimReq
     bool is_last = true;
     PF_ASSIGN(const std::vector<Head> heads, ReadHeads(ctx, *db_, request, page, is_last));
     for (const Head& head : heads) {
+      if (const auto rule = request.gathering.find(head.kind); rule != request.gathering.end()) {
+        using Leases = std::optional<std::vector<Lease>>;
+        PF_ASSIGN(Leases leases, WriteFor<Leases>(ctx, *db_, [&](SqlSession& session) {
+                    return ClaimGathered(ctx, session, head, rule->second, request, token);
+                  }));
+        if (leases.has_value() && leases->empty()) continue;
+        if (leases.has_value()) return std::move(*leases);
+      }
       Result<std::vector<Claimed>> claims =
           db_->dialect() == SqlDialect::kPostgres
               ? ClaimInOne(ctx, *db_, head, request, token)
@@ -301,6 +392,15 @@ Result<std::optional<Lease>> SqlJobStore::ClaimBatch(const Context& ctx,
 
 Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) {
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
+    if (lease.tasks.size() > 1) {
+      PF_ASSIGN(const SqlRows rows,
+                session.Run(statements::kRenewMany, {{"job", lease.tasks[0].job},
+                                                     {"ids", IdsOf(lease.tasks)},
+                                                     {"token", lease.token},
+                                                     {"lease_ms", lease_ms}}));
+      if (rows.changed() == std::ssize(lease.tasks)) return {};
+      return LeaseLost("renew with others", lease.tasks[0].id, lease.tasks[0].epoch);
+    }
     for (const Task& task : lease.tasks) {
       PF_ASSIGN(const SqlRows rows, session.Run(statements::kRenew, {{"job", task.job},
                                                                      {"task", task.id},
@@ -315,6 +415,20 @@ Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_
 
 Result<bool> SqlJobStore::Report(const Context& ctx, const Lease& lease, const Progress& progress) {
   return WriteFor<bool>(ctx, *db_, [&](SqlSession& session) -> Result<bool> {
+    if (lease.tasks.size() > 1 && lease.output.empty()) {
+      PF_ASSIGN(const SqlRows rows,
+                session.Run(statements::kProgressMany, {{"job", lease.tasks[0].job},
+                                                        {"ids", IdsOf(lease.tasks)},
+                                                        {"token", lease.token},
+                                                        {"stage", progress.stage},
+                                                        {"fraction", progress.fraction},
+                                                        {"rows", progress.rows},
+                                                        {"bytes", progress.bytes},
+                                                        {"blocks", progress.blocks},
+                                                        {"progress", progress.detail}}));
+      if (rows.changed() == std::ssize(lease.tasks)) return false;
+      return LeaseLost("report progress with others", lease.tasks[0].id, lease.tasks[0].epoch);
+    }
     for (const Task& task : lease.tasks) {
       PF_ASSIGN(const SqlRows rows,
                 session.Run(statements::kProgress, {{"job", task.job},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -54,8 +55,13 @@ Status InsertPiece(SqlSession& session, const CommitId& commit, const Piece& pie
   return {};
 }
 
-Result<std::vector<Piece>> LoadPieces(SqlSession& session, const CommitId& commit) {
-  PF_ASSIGN(const SqlRows rows, session.Run(statements::kPieces, {{"commit", commit}}));
+// The pieces with numbers from `first` to `last`.
+Result<std::vector<Piece>> LoadPieces(SqlSession& session, const CommitId& commit,
+                                      int64_t first = 0,
+                                      int64_t last = std::numeric_limits<int64_t>::max()) {
+  PF_ASSIGN(const SqlRows rows, session.Run(statements::kPieces, {{"commit", commit},
+                                                                  {"first", first},
+                                                                  {"last", last}}));
   std::vector<Piece> pieces;
   for (size_t i = 0; i < rows.size(); ++i) {
     PF_ASSIGN(Piece piece, ReadPiece(rows.row(i)));
@@ -394,7 +400,13 @@ Status SqlJobStore::Mark(const Context& ctx, const Commit& fenced, std::span<con
                     fmt::format("mark pieces {}: the commit is {}: {}", PieceStateName(to),
                                 CommitStateName(fenced.state), fenced.id));
     }
-    PF_ASSIGN(const std::vector<Piece> standing, LoadPieces(session, fenced.id));
+    if (pieces.empty()) return {};
+    // A commit may have thousands of pieces, and each is marked by itself.
+    const auto [first, last] =
+        std::minmax_element(pieces.begin(), pieces.end(),
+                            [](const Piece& a, const Piece& b) { return a.number < b.number; });
+    PF_ASSIGN(const std::vector<Piece> standing,
+              LoadPieces(session, fenced.id, first->number, last->number));
     for (const Piece& piece : pieces) {
       const auto known = std::find_if(standing.begin(), standing.end(), [&](const Piece& other) {
         return other.number == piece.number;

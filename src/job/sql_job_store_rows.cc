@@ -35,6 +35,25 @@ Result<Task> LockTask(SqlSession& session, const JobId& job, const TaskId& task)
   return ReadTask(rows.row(0));
 }
 
+namespace {
+
+template <class T>
+std::string DumpIds(const std::vector<T>& all) {
+  JsonDoc ids = JsonDoc::array();
+  for (const T& one : all) ids.push_back(one.id);
+  return DumpJson(ids);
+}
+
+}  // namespace
+
+std::string IdsOf(const std::vector<Task>& tasks) {
+  return DumpIds(tasks);
+}
+
+std::string IdsOf(const std::vector<TaskEdit>& edits) {
+  return DumpIds(edits);
+}
+
 Result<std::vector<Chosen>> LoadChosenIds(SqlSession& session, const CommitId& id) {
   PF_ASSIGN(SqlRows rows, session.Run(statements::kChosenIds, {{"commit", id}}));
   if (rows.empty()) {

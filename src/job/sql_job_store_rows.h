@@ -16,6 +16,10 @@ Result<int64_t> StoreNow(SqlSession& session);
 // A task, locked where rows can be. kNotFound when it is absent.
 Result<Task> LockTask(SqlSession& session, const JobId& job, const TaskId& task);
 
+// A JSON array of ids, for statements with {ids}.
+std::string IdsOf(const std::vector<Task>& tasks);
+std::string IdsOf(const std::vector<TaskEdit>& edits);
+
 // A commit with its `chosen`, with or without their results. kNotFound when it is absent.
 enum class WithResults : uint8_t { kNo, kYes };
 Result<Commit> LoadCommit(SqlSession& session, const CommitId& id, WithResults with_results);

@@ -54,6 +54,31 @@ WITH pick AS MATERIALIZED (
 UPDATE tasks SET state = 'IN_PROGRESS', epoch = epoch + 1, attempts = attempts + 1, started_at = pf_now(), updated_at = pf_now()
 FROM pick WHERE tasks.job_id = pick.job_id AND tasks.task_id = pick.task_id AND tasks.state = 'READY'
 RETURNING {task_columns})sql"};
+// Tasks that are taken together (tier T5b of performance §4): what there is, then those chosen.
+inline constexpr SqlStatement kOfferHead = {"offer_head", R"sql(
+SELECT size_bytes FROM tasks
+WHERE job_id = :job AND kind = :kind AND state = 'READY' AND not_before <= pf_now() AND size_bytes <= :size_max
+ORDER BY size_bytes DESC LIMIT 1)sql"};
+inline constexpr SqlStatement kOfferJob = {"offer_job", R"sql(
+SELECT j.payload, (SELECT coalesce(sum(c.n), 0) FROM counters c WHERE c.job_id = :job AND c.state = 'READY'),
+  (SELECT coalesce(sum(c.bytes), 0) FROM counters c WHERE c.job_id = :job AND c.state = 'READY')
+FROM jobs j WHERE j.job_id = :job)sql"};
+inline constexpr SqlStatement kOffer = {"offer", R"sql(
+SELECT {task_columns} FROM tasks
+WHERE job_id = :job AND kind = :kind AND state = 'READY' AND not_before <= pf_now() AND size_bytes <= :size_max
+ORDER BY size_bytes DESC, created_at, task_id LIMIT :limit {skip_locked})sql"};
+inline constexpr SqlStatement kClaimGathered = {"claim_gathered", R"sql(
+UPDATE tasks SET state = 'IN_PROGRESS', epoch = epoch + 1, attempts = attempts + 1, started_at = pf_now(), updated_at = pf_now()
+WHERE job_id = :job AND state = 'READY' AND task_id IN {ids}
+RETURNING {task_columns})sql"};
+inline constexpr SqlStatement kOpenGathered = {"open_gathered", R"sql(
+INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
+SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now()
+FROM tasks WHERE job_id = :job AND task_id IN {ids}
+RETURNING task_id, serial)sql"};
+inline constexpr SqlStatement kNoteMany = {"note_many", R"sql(
+INSERT INTO events (at, job_id, task_id, epoch, actor, event, from_state, to_state)
+SELECT pf_now(), job_id, task_id, epoch, :actor, :event, :from, :to FROM tasks WHERE job_id = :job AND task_id IN {ids} ORDER BY task_id)sql"};
 inline constexpr SqlStatement kClaimPostgres = {"claim_postgres", R"sql(
 WITH pick AS MATERIALIZED (
   SELECT job_id, task_id FROM tasks
@@ -121,6 +146,13 @@ WHERE job_id = :job AND task_id = :task AND epoch = :epoch AND token = :token AN
 inline constexpr SqlStatement kAskedToFinalize = {"asked_to_finalize", R"sql(
 SELECT count(*) FROM tasks WHERE job_id = :job AND output_id = :output AND state = 'COMPACTING' AND finalize_at > 0)sql"};
 
+// The same of several tasks at once; a token belongs to one attempt of a task.
+inline constexpr SqlStatement kRenewMany = {"renew_many", R"sql(
+UPDATE attempts SET lease_until = pf_now() + :lease_ms WHERE job_id = :job AND task_id IN {ids} AND token = :token AND state = 'OPEN')sql"};
+inline constexpr SqlStatement kProgressMany = {"progress_many", R"sql(
+UPDATE attempts SET stage = :stage, fraction = :fraction, rows_done = :rows, bytes_done = :bytes, blocks = :blocks, progress = :progress, progress_at = pf_now()
+WHERE job_id = :job AND task_id IN {ids} AND token = :token AND state = 'OPEN')sql"};
+
 // ---- §4.5 settle
 inline constexpr SqlStatement kTaskForUpdate = {"task_for_update", R"sql(
 SELECT {task_columns} FROM tasks WHERE job_id = :job AND task_id = :task {for_update})sql"};
@@ -143,6 +175,17 @@ UPDATE attempts SET rows_done = :rows, bytes_done = :bytes WHERE job_id = :job A
 inline constexpr SqlStatement kSettleAttempt = {"settle_attempt", R"sql(
 UPDATE attempts SET state = :attempt_state, rows_result = :rows, bytes_result = :bytes, digest = :digest, result = :result, ended_at = pf_now()
 WHERE job_id = :job AND task_id = :task AND epoch = :epoch AND token = :token AND state = 'OPEN')sql"};
+// The same end for many inputs of one output at once.
+inline constexpr SqlStatement kTasksForUpdate = {"tasks_for_update", R"sql(
+SELECT {task_columns} FROM tasks WHERE job_id = :job AND task_id IN {ids} ORDER BY tasks.task_id {for_update})sql"};
+inline constexpr SqlStatement kOpenAttemptsOf = {"open_attempts_of", R"sql(
+SELECT task_id, epoch, token FROM attempts WHERE job_id = :job AND task_id IN {ids} AND state = 'OPEN')sql"};
+inline constexpr SqlStatement kSupersedeTasks = {"supersede_tasks", R"sql(
+UPDATE tasks SET state = 'SUPERSEDED', superseded_by = :output, not_before = 0, output_id = '', finalize_at = 0,
+  ready_at = CASE WHEN ready_at = 0 THEN :ready_at ELSE ready_at END, failure_class = '', failure_code = 0, updated_at = pf_now()
+WHERE job_id = :job AND task_id IN {ids} AND state = 'IN_PROGRESS' AND commit_id = '')sql"};
+inline constexpr SqlStatement kEndAttemptsOf = {"end_attempts_of", R"sql(
+UPDATE attempts SET state = 'ABORTED', ended_at = pf_now() WHERE job_id = :job AND task_id IN {ids} AND token = :token AND state = 'OPEN')sql"};
 inline constexpr SqlStatement kSettleTwins = {"settle_twins", R"sql(
 UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN' AND epoch <> :epoch)sql"};
 inline constexpr SqlStatement kAddOutput = {"add_output", R"sql(
@@ -336,7 +379,7 @@ inline constexpr SqlStatement kChosenByPieces = {
     "SELECT DISTINCT task_id, epoch FROM pieces WHERE commit_id = :commit ORDER BY task_id, epoch"};
 inline constexpr SqlStatement kPieces = {"pieces", R"sql(
 SELECT piece_no, task_id, epoch, shard, partition_id, stage_table, stage_part, token, files_hash, row_count, size_bytes, dev, ino, state
-FROM pieces WHERE commit_id = :commit ORDER BY piece_no)sql"};
+FROM pieces WHERE commit_id = :commit AND piece_no BETWEEN :first AND :last ORDER BY piece_no)sql"};
 inline constexpr SqlStatement kThings = {"things", R"sql(
 SELECT object_id, kind, name, uuid, state, shard FROM objects WHERE job_id = :job ORDER BY object_id)sql"};
 inline constexpr SqlStatement kEvents = {"events", R"sql(

@@ -37,6 +37,9 @@ constexpr std::array kMacros = {
     Macro{"{strict}", " STRICT", ""},
     Macro{"{bigint}", "INTEGER", "BIGINT"},
     Macro{"{double}", "REAL", "DOUBLE PRECISION"},
+    // The ids of a JSON array :ids.
+    Macro{"{ids}", "(SELECT value FROM json_each(:ids))",
+          "(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))"},
     Macro{"{task_columns}", kTaskColumns, kTaskColumns},
     Macro{"{task_columns_t}", kTaskColumnsT, kTaskColumnsT},
 };

@@ -23,6 +23,20 @@ std::string_view TaskStateName(TaskState state) {
   return kNames.at(static_cast<size_t>(state));
 }
 
+Status CheckChosen(const std::vector<std::vector<size_t>>& chosen, size_t offered) {
+  std::vector<bool> is_taken(offered);
+  for (const auto& group : chosen) {
+    for (const size_t index : group) {
+      if (index >= offered || is_taken[index]) {
+        return Status(Code::kInternal, "claim: a task was chosen that was not offered, or twice: " +
+                                           std::to_string(index));
+      }
+      is_taken[index] = true;
+    }
+  }
+  return {};
+}
+
 std::optional<TaskState> ParseTaskState(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) return static_cast<TaskState>(i);

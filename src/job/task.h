@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/error.h"
 
 namespace partforge {
 
@@ -100,6 +103,26 @@ struct Lease {
   uint64_t serial = 0;
 };
 
+// READY tasks of one job and kind as a claim finds them, largest first, and what waits there in
+// all.
+struct ClaimOffer {
+  Json spec = "{}";  // of the job
+  std::vector<Task> tasks;
+  int64_t ready_tasks = 0, ready_bytes = 0;  // offered or not, as the job's counters say
+};
+// How small tasks of a kind are taken together, so that one attempt does them all at once.
+struct GatherRule {
+  int64_t task_bytes_max = 0;  // while a larger task waits, tasks are taken one by one
+  int64_t offer_max = 1'000;   // tasks of one offer
+  // Which are taken, a lease each entry: indexes into the offer's tasks, each at most once. Called
+  // inside the claiming transaction; it may run again. A task whose last attempt has failed
+  // (failure_class, crashes) should be alone, else it takes others down with it for ever.
+  std::function<std::vector<std::vector<size_t>>(const ClaimOffer&)> choose;
+};
+
+// That what was chosen names offered tasks only, each once: kInternal otherwise.
+Status CheckChosen(const std::vector<std::vector<size_t>>& chosen, size_t offered);
+
 struct ClaimRequest {
   std::string worker;
   std::vector<std::string> kinds;
@@ -107,6 +130,9 @@ struct ClaimRequest {
   std::vector<JobId> only;             // empty = any job
   int64_t size_bytes_max = INT64_MAX;  // admission by free scratch space
   int64_t tasks_max = 1;  // a worker feeds all its slots with one claim: one Lease a task
+  // By kind; tasks of other kinds have a lease each. `choose` keeps to size_bytes_max and tasks_max
+  // (leases) itself, for it knows what a task becomes together with others.
+  std::map<std::string, GatherRule> gathering = {};
 };
 
 struct NamedClaim {

@@ -8,7 +8,8 @@ namespace partforge {
 namespace {
 
 bool HasSucceeded(const Settlement& ended) {
-  return std::any_of(ended.edits.begin(), ended.edits.end(),
+  return !ended.added.empty() ||
+         std::any_of(ended.edits.begin(), ended.edits.end(),
                      [](const TaskEdit& edit) { return edit.result.has_value(); });
 }
 
@@ -36,9 +37,20 @@ Result<std::vector<ClaimedWork>> WorkClaimer::ClaimTasks(const Context& ctx, int
     PF_ASSIGN(const JobKind kind, kinds_.Find(name));
     if (kind.executor != nullptr) request.kinds.push_back(name);
   }
+  PF_ASSIGN(request.size_bytes_max, SizeMax(ctx));
+  for (const std::string& name : request.kinds) {
+    PF_ASSIGN(const JobKind kind, kinds_.Find(name));
+    if (kind.gatherer == nullptr) continue;
+    const Gatherer::Limits limits{.leases_max = leases_max,
+                                  .size_bytes_max = request.size_bytes_max};
+    request.gathering[name] =
+        GatherRule{.task_bytes_max = kind.gatherer->task_bytes_max(),
+                   .choose = [gatherer = kind.gatherer, limits](const ClaimOffer& offer) {
+                     return gatherer->Gather(offer, limits);
+                   }};
+  }
   std::vector<ClaimedWork> claimed;
   if (request.kinds.empty()) return claimed;
-  PF_ASSIGN(request.size_bytes_max, SizeMax(ctx));
   const int64_t asked_at_ms = ctx.clock.NowMs();
   PF_ASSIGN(const auto leases, store_.Claim(ctx, request));
   if (!leases.empty()) PF_FAULT(ctx, "job.claimed");

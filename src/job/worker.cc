@@ -123,7 +123,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
   Settlement ended;
   PF_ASSIGN(const AttemptEnd end,
             runner_.Run(ctx, std::move(last_word), *work.executor, *work.held, slot, &ended));
-  Count(end);
+  Count(end, lease, ended);
   if (end == AttemptEnd::kLost) return {};
   claimer_.Learn(lease, ended);
   environment_.Note(ctx.clock.NowMs(), ended);
@@ -338,29 +338,31 @@ Result<bool> Worker::IsWorkLeftOf(const Context& ctx, const JobId& job) {
   return view.job.publish == PublishMode::kAuto && CanGather(view, kind->grouping);
 }
 
-void Worker::Count(AttemptEnd end) {
+void Worker::Count(AttemptEnd end, const Lease& lease, const Settlement& ended) {
   const std::lock_guard lock(mutex_);
-  switch (end) {
-    case AttemptEnd::kDone:
-      ++summary_.done;
-      break;
-    case AttemptEnd::kFailed:
-      ++summary_.failed;
-      break;
-    case AttemptEnd::kReleased:
-      ++summary_.released;
-      break;
-    case AttemptEnd::kLost:
-      ++summary_.lost;
-      break;
+  if (end == AttemptEnd::kLost) {
+    ++summary_.lost;
+    return;
+  }
+  if (lease.tasks.front().state == TaskState::kCompacting) {
+    ++(end == AttemptEnd::kDone     ? summary_.done
+       : end == AttemptEnd::kFailed ? summary_.failed
+                                    : summary_.released);
+    return;
+  }
+  for (const TaskEdit& edit : ended.edits) {
+    ++(edit.to == TaskState::kFailed  ? summary_.failed
+       : edit.to == TaskState::kReady ? summary_.released
+                                      : summary_.done);
   }
 }
 
 void Worker::NoteFailure(const Settlement& ended) {
-  if (ended.edits.empty()) return;
-  const TaskEdit& edit = ended.edits.front();
   const std::lock_guard lock(mutex_);
-  summary_.last_failure = RecordedStatus(edit.error, edit.failure_class);
+  for (const TaskEdit& edit : ended.edits) {
+    if (edit.to == TaskState::kFailed)
+      summary_.last_failure = RecordedStatus(edit.error, edit.failure_class);
+  }
 }
 
 RunSummary Worker::summary() const {

@@ -57,7 +57,7 @@ struct WorkerOptions {
   std::function<Result<int64_t>(const Context& ctx)> size_bytes_max;
 };
 
-// Leases and commits by how they ended.
+// Tasks by how their leases ended (a compaction counts as one), and commits.
 struct RunSummary {
   int64_t done = 0, failed = 0, released = 0, lost = 0;
   int64_t commits_carried = 0;
@@ -111,7 +111,7 @@ class Worker {
   void RunSlot(const Context& ctx, const std::stop_token& last_word, SlotBoard& board, int slot);
   int64_t leases_max() const { return options_.parallel + options_.ahead; }
   void PublishUntilStopped(const Context& ctx, SlotBoard& board);
-  void Count(AttemptEnd end);
+  void Count(AttemptEnd end, const Lease& lease, const Settlement& ended);
   void NoteFailure(const Settlement& ended);
   Status publish_failure() const;
 

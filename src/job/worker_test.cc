@@ -479,5 +479,44 @@ TEST(Worker, OptionsWithoutSenseAreRefused) {
   EXPECT_FALSE(Worker::Open(world.ctx(), world.jobs, world.kinds, options).ok());
 }
 
+TEST(Worker, GatheredTasksAreRunOnceAndCommittedOnce) {
+  CopyWorld world;
+  const testing::CopyGatherer gatherer(3);
+  world.kind.gatherer = &gatherer;
+  world.Register();
+  world.MakeJob(8, {.lines_per_task = 1});
+  const auto worker = OpenWorker(world, StepOptions("w"));
+  StepUntilQuiet(world, *worker);
+  EXPECT_EQ(world.TableLines(), world.SourceLines());
+  EXPECT_EQ(world.CountOf(TaskState::kSuperseded), 8);
+  EXPECT_EQ(world.CountOf(TaskState::kImported), 3);
+  EXPECT_EQ(worker->summary().done, 8);
+}
+
+TEST(Worker, ATaskThatFailsOthersIsFoundByRunningEachAlone) {
+  CopyWorld world;
+  const testing::CopyGatherer gatherer(4);
+  world.kind.gatherer = &gatherer;
+  int64_t runs = 0;
+  LambdaExecutor executor(
+      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
+        ++runs;
+        for (const Task& task : lease.tasks) {
+          if (task.id == "copy-000002") return Status(Code::kCorruption, "bad");
+        }
+        return world.executor.Execute(ctx, lease, scope);
+      });
+  world.kind.executor = &executor;
+  world.Register();
+  world.MakeJob(4, {.lines_per_task = 1});
+  const auto worker = OpenWorker(world, StepOptions("w"));
+  StepUntilQuiet(world, *worker);
+  EXPECT_EQ(runs, 5);
+  EXPECT_EQ(world.CountOf(TaskState::kFailed), 1);
+  EXPECT_EQ(world.CountOf(TaskState::kSuperseded), 0);
+  EXPECT_EQ(world.CountOf(TaskState::kImported) + world.CountOf(TaskState::kFinished), 3);
+  EXPECT_EQ(worker->summary().failed, 1);
+}
+
 }  // namespace
 }  // namespace partforge

@@ -214,35 +214,78 @@ Settlement CopyPlanner::Replan(const JobView& view, const Candidates& candidates
   return settlement;
 }
 
-Result<Settlement> CopyExecutor::Execute(const Context& ctx, const Lease& lease, TaskScope& scope) {
-  const Task& task = lease.tasks.front();
-  PF_ASSIGN(CopyTask copy, ParseTask(task.payload));
-  PF_ASSIGN(const auto permit, scope.Enter(ctx, partforge::Stage::kNetwork));
+Result<std::string> CopyExecutor::ReadLines(const Context& ctx, const Task& task) {
+  PF_ASSIGN(const CopyTask copy, ParseTask(task.payload));
   PF_ASSIGN(const std::string source, ReadObject(ctx, store_, copy.source));
   const std::vector<std::string> lines = SplitLines(source);
   if (copy.from < 0 || copy.to < copy.from || copy.to > std::ssize(lines)) {
     return Status(Code::kCorruption, fmt::format("source has {} lines, the task wants {} to {}",
                                                  lines.size(), copy.from, copy.to));
   }
+  return JoinLines({lines.begin() + copy.from, lines.begin() + copy.to});
+}
+
+Result<Settlement> CopyExecutor::Execute(const Context& ctx, const Lease& lease, TaskScope& scope) {
+  const Task& first = lease.tasks.front();
+  PF_ASSIGN(CopyTask copy, ParseTask(first.payload));
+  PF_ASSIGN(const auto permit, scope.Enter(ctx, partforge::Stage::kNetwork));
+  std::string text, inputs;
+  for (const Task& task : lease.tasks) {
+    PF_ASSIGN(const std::string lines, ReadLines(ctx, task));
+    text += lines;
+    inputs += task.id + " ";
+  }
   Progress progress;
   progress.stage = "write";
-  progress.rows = copy.to - copy.from;
+  progress.rows = std::count(text.begin(), text.end(), '\n');
   PF_TRY(scope.Report(ctx, progress));
   PF_TRY(scope.CheckLease());
-  const std::string text = JoinLines({lines.begin() + copy.from, lines.begin() + copy.to});
-  PF_ASSIGN(const TaskResult result,
-            WriteAttempt(ctx, store_, copy.target, task.id, task.epoch, text));
-  TaskEdit edit;
-  edit.id = task.id;
-  edit.from = task.state;
-  edit.epoch = task.epoch;
-  edit.to = copy.is_compacted ? TaskState::kCompactReady : TaskState::kFinished;
-  edit.result = result;
+  PF_ASSIGN(TaskResult result, WriteAttempt(ctx, store_, copy.target, first.id, first.epoch, text));
+  const TaskState done = copy.is_compacted ? TaskState::kCompactReady : TaskState::kFinished;
   PF_ASSIGN(copy.file, CopyFileOf(result.outputs));
-  edit.payload = DumpTask(copy);
   Settlement settlement;
-  settlement.edits.push_back(std::move(edit));
+  Task output;
+  output.id = "gathered-" + Sha256Hex(inputs).substr(0, 16);
+  for (const Task& task : lease.tasks) {
+    TaskEdit edit;
+    edit.id = task.id;
+    edit.from = task.state;
+    edit.epoch = task.epoch;
+    edit.to = lease.tasks.size() > 1 ? TaskState::kSuperseded : done;
+    if (lease.tasks.size() > 1) edit.superseded_by = output.id;
+    output.size_bytes += task.size_bytes;
+    settlement.edits.push_back(std::move(edit));
+  }
+  if (lease.tasks.size() == 1) {
+    settlement.edits.front().result = std::move(result);
+    settlement.edits.front().payload = DumpTask(copy);
+    return settlement;
+  }
+  output.job = first.job;
+  output.kind = first.kind;
+  output.state = done;
+  output.generation = 1;
+  output.payload = DumpTask(copy);
+  settlement.added.push_back(std::move(output));
+  settlement.added_results.push_back(std::move(result));
   return settlement;
+}
+
+std::vector<std::vector<size_t>> CopyGatherer::Gather(const ClaimOffer& offer,
+                                                      const Limits& limits) const {
+  std::vector<std::vector<size_t>> leases;
+  bool is_open = false;
+  for (size_t i = 0; i < offer.tasks.size(); ++i) {
+    const bool may_share = offer.tasks[i].failure_class.empty() && offer.tasks[i].crashes == 0;
+    if (may_share && is_open && std::ssize(leases.back()) < tasks_max_) {
+      leases.back().push_back(i);
+      continue;
+    }
+    if (std::ssize(leases) >= limits.leases_max) break;
+    leases.push_back({i});
+    is_open = may_share;
+  }
+  return leases;
 }
 
 Result<Settlement> CopyBatchExecutor::Execute(const Context& ctx, const Lease& lease,

@@ -38,13 +38,28 @@ class CopyPlanner final : public Planner {
   ObjectStore& store_;
 };
 
+// The lines of one task, or of several that were gathered: their output supersedes them.
 class CopyExecutor final : public Executor {
  public:
   explicit CopyExecutor(ObjectStore& store) : store_(store) {}
   Result<Settlement> Execute(const Context& ctx, const Lease& lease, TaskScope& scope) override;
 
  private:
+  Result<std::string> ReadLines(const Context& ctx, const Task& task);
+
   ObjectStore& store_;
+};
+
+// Up to `tasks_max` neighbours a lease; what has failed is alone.
+class CopyGatherer final : public Gatherer {
+ public:
+  explicit CopyGatherer(int64_t tasks_max) : tasks_max_(tasks_max) {}
+  int64_t task_bytes_max() const override { return INT64_MAX; }
+  std::vector<std::vector<size_t>> Gather(const ClaimOffer& offer,
+                                          const Limits& limits) const override;
+
+ private:
+  const int64_t tasks_max_;
 };
 
 // Puts the files of a batch together into one.

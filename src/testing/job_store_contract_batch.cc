@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "testing/job_store_contract.h"
 
@@ -50,6 +51,118 @@ Settlement SupersededBy(const Lease& lease, const std::string& output,
   result.parts_peak = 1;
   result.partitions_out = 1;
   return settlement;
+}
+
+ClaimRequest Gathering(const std::string& worker, GatherRule rule) {
+  ClaimRequest request;
+  request.worker = worker;
+  request.kinds = {"test.copy"};
+  request.tasks_max = 10;
+  request.gathering["test.copy"] = std::move(rule);
+  return request;
+}
+
+TEST_P(JobStoreContract, GatheredTasksAreOneLeaseAndEachHasAnEpochOfItsOwn) {
+  MakeJob("j", {10, 20, 30, 40});
+  ClaimOffer seen;
+  const GatherRule rule{.task_bytes_max = 100, .offer_max = 3, .choose = [&](const auto& offer) {
+                          seen = offer;
+                          return std::vector<std::vector<size_t>>{{0, 2}, {1}};
+                        }};
+  const auto leases = store().Claim(ctx(), Gathering("w1", rule));
+  ASSERT_EQ(CodeOf(leases), "OK");
+  ASSERT_EQ(seen.tasks.size(), 3u);
+  EXPECT_EQ(seen.tasks[0].size_bytes, 40);
+  EXPECT_EQ(seen.ready_tasks, 4);
+  EXPECT_EQ(seen.ready_bytes, 100);
+  ASSERT_EQ(leases->size(), 2u);
+  ASSERT_EQ(leases->at(0).tasks.size(), 2u);
+  EXPECT_EQ(leases->at(0).tasks[1].size_bytes, 20);
+  EXPECT_EQ(leases->at(1).tasks.at(0).size_bytes, 30);
+  std::set<uint64_t> serials;
+  for (const Lease& lease : *leases) {
+    serials.insert(lease.serial);
+    for (const Task& task : lease.tasks) {
+      EXPECT_EQ(task.epoch, 1u);
+      EXPECT_EQ(task.state, TaskState::kInProgress);
+      EXPECT_EQ(store().Attempts(ctx(), "j", task.id)->at(0).owner, "w1");
+    }
+    EXPECT_EQ(CodeOf(store().Renew(ctx(), lease, 60'000)), "OK");
+  }
+  EXPECT_EQ(serials.size(), 2u);
+  EXPECT_EQ(CountOf("j", TaskState::kReady), 1);
+  EXPECT_EQ(CountOf("j", TaskState::kInProgress), 3);
+}
+
+TEST_P(JobStoreContract, WhileALargeTaskWaitsTasksAreTakenOneByOne) {
+  MakeJob("j", {10, 20, 300});
+  const GatherRule rule{.task_bytes_max = 100, .choose = [](const ClaimOffer& offer) {
+                          std::vector<size_t> all(offer.tasks.size());
+                          for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+                          return std::vector<std::vector<size_t>>{all};
+                        }};
+  ClaimRequest request = Gathering("w1", rule);
+  request.tasks_max = 1;
+  auto leases = store().Claim(ctx(), request);
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  EXPECT_EQ(leases->at(0).tasks.size(), 1u);
+  EXPECT_EQ(leases->at(0).tasks[0].size_bytes, 300);
+  leases = store().Claim(ctx(), request);
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  EXPECT_EQ(leases->at(0).tasks.size(), 2u);
+  leases = store().Claim(ctx(), request);
+  ASSERT_TRUE(leases.ok());
+  EXPECT_TRUE(leases->empty());
+}
+
+TEST_P(JobStoreContract, AChoiceOfNothingOrOfATaskTwiceTakesNothing) {
+  MakeJob("j", {10, 20});
+  const auto none = [](const ClaimOffer&) { return std::vector<std::vector<size_t>>{}; };
+  const auto leases =
+      store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 100, .choose = none}));
+  ASSERT_TRUE(leases.ok());
+  EXPECT_TRUE(leases->empty());
+  const auto twice = [](const ClaimOffer&) {
+    return std::vector<std::vector<size_t>>{{0, 1}, {1}};
+  };
+  EXPECT_EQ(CodeOf(store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 100, .choose = twice}))),
+            "internal");
+  EXPECT_EQ(CountOf("j", TaskState::kReady), 2);
+}
+
+// Tier T5b: source parts go from IN_PROGRESS to their output at once, or not at all.
+TEST_P(JobStoreContract, GatheredInputsAreSupersededOnlyWhileEveryOneIsOurs) {
+  MakeJob("j", {10, 20, 30});
+  const auto all = [](const ClaimOffer&) { return std::vector<std::vector<size_t>>{{0, 1, 2}}; };
+  auto leases = store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 100, .choose = all}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  const Lease zombie = leases->front();
+  Shift(120'000);
+  ASSERT_EQ(*store().Reap(ctx(), ReapRules{}), 3);
+  const Lease stranger = ClaimOne();  // one of the three
+  const Settlement late = SupersededBy(zombie, "out", TaskState::kFinished);
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), zombie, late)), "lease_lost");
+  EXPECT_EQ(CountOf("j", TaskState::kSuperseded), 0);
+  EXPECT_EQ(CodeOf(store().GetTask(ctx(), "j", "out")), "not_found");
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), stranger,
+                                  EndOf(stranger, TaskState::kInProgress, TaskState::kReady))),
+            "OK");
+  leases = store().Claim(ctx(), Gathering("w2", {.task_bytes_max = 100, .choose = all}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  const Settlement done = SupersededBy(leases->front(), "out", TaskState::kFinished);
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), leases->front(), done)), "OK");
+  EXPECT_EQ(CountOf("j", TaskState::kSuperseded), 3);
+  const Task output = Get("j", "out");
+  EXPECT_EQ(output.state, TaskState::kFinished);
+  EXPECT_EQ(output.generation, 1);
+  EXPECT_EQ(output.winner, 1u);
+  for (const Task& input : leases->front().tasks) {
+    EXPECT_EQ(Get("j", input.id).superseded_by, "out");
+    EXPECT_EQ(Get("j", input.id).winner, 0u);
+  }
+  // Its own reply may have been lost: the second time says so.
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), leases->front(), done)), "lease_lost");
+  EXPECT_TRUE(ClaimMany("w3", 5).empty());  // what is superseded is never claimed
 }
 
 TEST_P(JobStoreContract, ABatchIsTakenWholeUnderOneToken) {

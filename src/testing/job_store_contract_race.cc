@@ -30,6 +30,7 @@ struct Client {
 void RunClients(StoreUnderTest& under_test, uint64_t seed,
                 const std::function<void(Client&, int)>& work) {
   std::vector<std::jthread> threads;
+  threads.reserve(kClients);
   for (int i = 0; i < kClients; ++i) {
     threads.emplace_back([&, i] {
       Client client(under_test, seed + static_cast<uint64_t>(i));
@@ -63,6 +64,7 @@ TEST_P(JobStoreContract, ClaimSettleAndDieRaceFinishesEveryTaskOnce) {
   SCOPED_TRACE(fmt::format("PARTFORGE_TEST_SEED={}", seed));
   constexpr int kTasks = 300;
   std::vector<int64_t> sizes;
+  sizes.reserve(kTasks);
   for (int i = 0; i < kTasks; ++i) sizes.push_back(i % 17);
   MakeJob("j", sizes);
   std::atomic<int> finished = 0;

@@ -94,9 +94,9 @@ TEST_P(JobStoreContract, SealCountsTheTasksAndClosesTheJob) {
 TEST_P(JobStoreContract, ClaimsGoLargestFirstOverAllJobs) {
   MakeJob("j1", {10, 30});
   MakeJob("j2", {20, 40});
-  std::vector<int64_t> sizes;
-  for (int i = 0; i < 4; ++i) sizes.push_back(ClaimOne().tasks[0].size_bytes);
-  EXPECT_EQ(sizes, (std::vector<int64_t>{40, 30, 20, 10}));
+  for (const int64_t size_bytes : {40, 30, 20, 10}) {
+    EXPECT_EQ(ClaimOne().tasks[0].size_bytes, size_bytes);
+  }
   EXPECT_TRUE(ClaimMany("w1", 1).empty());
 }
 

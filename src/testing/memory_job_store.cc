@@ -218,22 +218,48 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       if (a->task.size_bytes != b->task.size_bytes) return a->task.size_bytes > b->task.size_bytes;
       return a->task.created_at_ms < b->task.created_at_ms;
     });
+    if (wanted.empty() || request.tasks_max < 1) return std::vector<Lease>{};
+    // One job a claim, as the real store does.
+    std::erase_if(wanted, [first = wanted.front()->task.job](const TaskRow* row) {
+      return row->task.job != first;
+    });
+    std::vector<std::vector<TaskRow*>> groups;
+    const Task& largest = wanted.front()->task;
+    const auto rule = request.gathering.find(largest.kind);
+    if (rule != request.gathering.end() && largest.size_bytes <= rule->second.task_bytes_max) {
+      ClaimOffer offer;
+      offer.spec = state_.jobs.at(largest.job).spec.spec;
+      for (TaskRow* row : wanted) {
+        ++offer.ready_tasks;
+        offer.ready_bytes += row->task.size_bytes;
+        if (std::ssize(offer.tasks) < rule->second.offer_max) offer.tasks.push_back(row->task);
+      }
+      const auto choice = rule->second.choose(offer);
+      PF_TRY(CheckChosen(choice, offer.tasks.size()));
+      for (const auto& chosen : choice) {
+        auto& group = groups.emplace_back();
+        for (const size_t index : chosen) group.push_back(wanted.at(index));
+      }
+    } else {
+      for (TaskRow* row : wanted) {
+        if (std::ssize(groups) < request.tasks_max) groups.push_back({row});
+      }
+    }
     std::vector<Lease> leases;
     const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
-    for (TaskRow* row : wanted) {
-      if (std::ssize(leases) >= request.tasks_max) break;
-      // One job a claim, as the real store does.
-      if (!leases.empty() && leases.front().tasks.front().job != row->task.job) continue;
-      AttemptRow attempt;
-      attempt.token = token;
-      attempt.view.owner = request.worker;
-      attempt.view.lease_until_ms = NowMs() + request.lease_ms;
+    for (const auto& group : groups) {
       Lease lease;
       lease.owner = request.worker;
-      lease.token = attempt.token;
-      lease.tasks.push_back(Grant(ctx, *row, TaskState::kInProgress, attempt));
-      lease.serial = row->attempts.rbegin()->second.serial;
-      leases.push_back(std::move(lease));
+      lease.token = token;
+      for (TaskRow* row : group) {
+        AttemptRow attempt;
+        attempt.token = token;
+        attempt.view.owner = request.worker;
+        attempt.view.lease_until_ms = NowMs() + request.lease_ms;
+        lease.tasks.push_back(Grant(ctx, *row, TaskState::kInProgress, attempt));
+        if (lease.serial == 0) lease.serial = row->attempts.rbegin()->second.serial;
+      }
+      if (!lease.tasks.empty()) leases.push_back(std::move(lease));
     }
     return leases;
   });

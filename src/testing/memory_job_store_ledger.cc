@@ -49,7 +49,6 @@ bool MayMark(PieceState from, PieceState to) {
     case PieceState::kSent:
       return from == PieceState::kStaged;
     case PieceState::kConfirmed:
-      return from == PieceState::kStaged || from == PieceState::kSent;
     case PieceState::kSuppressed:
       return from == PieceState::kStaged || from == PieceState::kSent;
     case PieceState::kReplaced:
@@ -479,6 +478,7 @@ Result<std::vector<JobView>> MemoryJobStore::ListJobs(const Context&) {
   std::map<int64_t, JobView> by_age;
   for (const auto& [id, row] : state_.jobs) by_age[row.number] = ViewOf(row);
   std::vector<JobView> views;
+  views.reserve(by_age.size());
   for (auto& [number, view] : by_age) views.push_back(std::move(view));
   return views;
 }

@@ -238,8 +238,10 @@ TEST_P(ObjectStoreContract, OneOfManyPutIfAbsentWins) {
     const std::string key = "race/" + std::to_string(round);
     std::atomic<int> winners = 0, failures = 0, winner = -1;
     {
+      constexpr int kWriters = 8;
       std::vector<std::jthread> threads;
-      for (int t = 0; t < 8; ++t) {
+      threads.reserve(kWriters);
+      for (int t = 0; t < kWriters; ++t) {
         threads.emplace_back([&, t] {
           const std::string bytes = "writer " + std::to_string(t);
           const Result<PutOutcome> outcome = store().PutIfAbsent(ctx(), key, AsBytes(bytes));
@@ -318,6 +320,7 @@ TEST_P(ObjectStoreContract, ListGoesOnAfterAnyKey) {
 TEST_P(ObjectStoreContract, PagesHoldEveryKeyOnce) {
   constexpr int kObjects = 1203;
   std::vector<std::string> keys;
+  keys.reserve(kObjects);
   for (int i = 0; i < kObjects; ++i) {
     keys.push_back("many/" + std::to_string(i % 7) + "/" + std::to_string(i));
   }
@@ -362,7 +365,7 @@ TEST_P(ObjectStoreContract, KeysMayBeOdd) {
     EXPECT_EQ(*outcome, PutOutcome::kAlreadyThere) << key;
   }
   ASSERT_TRUE(store().Delete(ctx(), keys).ok());
-  for (std::string& key : keys) key = "copies/" + key;
+  for (std::string& key : keys) key.insert(0, "copies/");
   EXPECT_THAT(Keys(""), ElementsAreArray(keys));
 }
 

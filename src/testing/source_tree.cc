@@ -108,6 +108,7 @@ std::vector<SourceFile> LoadSources(const fs::path& project) {
   }
   std::sort(paths.begin(), paths.end());
   std::vector<SourceFile> files;
+  files.reserve(paths.size());
   for (const std::string& path : paths)
     files.push_back(MakeSourceFile(path, Slurp(project / path)));
   return files;

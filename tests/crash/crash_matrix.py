@@ -15,13 +15,14 @@ import sys
 import time
 import traceback
 
-from scenarios import (Abandoned, Chunks, Large, Paused, Recovered, Refused, Scenario, Seed, Undone, Unfrozen)
+from scenarios import (Abandoned, Alone, Chunks, Large, Paused, Recovered, Refused, RefusedTogether, Scenario, Seed, Undone, Unfrozen)
 from rig import BINARY, Failed, Folder, LocalPlace, RemotePlace, Server, check
 
 # check: PF-10, PF-11, PF-12, PF-48
 LOCAL, REMOTE = "sqlite+local", "postgres+s3"
 SCENARIOS = collections.OrderedDict([
     ("whole", (Scenario, LOCAL)),
+    ("alone", (Alone, LOCAL)),
     ("unfrozen", (Unfrozen, LOCAL)),
     ("chunks", (Chunks, LOCAL)),
     ("seed", (Seed, LOCAL)),
@@ -30,6 +31,7 @@ SCENARIOS = collections.OrderedDict([
     ("recovered", (Recovered, REMOTE)),
     ("large", (Large, REMOTE)),
     ("refused", (Refused, REMOTE)),
+    ("together", (RefusedTogether, LOCAL)),
     ("undone", (Undone, REMOTE)),
     ("abandoned", (Abandoned, REMOTE)),
 ])

@@ -168,8 +168,15 @@ class Large(Recovered):
         check("/jobs/%s/" % self.job not in uploads, "gc --delete left open uploads: %s" % uploads)
 
 
+class Alone(Scenario):
+    """Each source part by an insert of its own: elsewhere small parts share one."""
+    worker_words = ["--tier=T5"]
+    selects = {"job.claimed", "clickhouse.source_fetched", "clickhouse.meta_uploaded", "job.settled"}
+
+
 class Refused(Scenario):
     """The server refuses an artifact, which is taken back whole, made again and imported."""
+    worker_words = ["--tier=T5"]   # several artifacts: the others are imported
     import_words = ["--import-concurrency=1"]   # else others work on while one waits
 
     def steps(self):
@@ -194,8 +201,18 @@ class Refused(Scenario):
         return self.end(importer)
 
 
+class RefusedTogether(Refused):
+    """The same of an artifact of several source parts: its row goes, and they are rewritten again."""
+    worker_words = []
+    selects = {"app.output_taken_back", "clickhouse.retract_bound"}
+
+    def exits(self, step, is_after_kill):
+        return {1, 3, 4, 8} if step == "import" else Scenario.exits(self, step, is_after_kill)
+
+
 class Undone(Scenario):
     """While a refused artifact is taken back, another importer that had stalled attaches a piece of it."""
+    worker_words = ["--tier=T5"]
     import_words = ["--import-concurrency=1"]   # else others work on while one waits
     selects = {"clickhouse.retract_undone"}
 
@@ -225,6 +242,7 @@ class Undone(Scenario):
 
 class Abandoned(Scenario):
     """An import is told to stop when it has decided on an artifact and bound nothing: the decision is taken back."""
+    worker_words = ["--tier=T5"]
     import_words = ["--import-concurrency=1"]   # else others work on while one waits
 
     def steps(self):

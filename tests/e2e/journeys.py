@@ -10,11 +10,11 @@ from rig import Failed, Job, Rig, check, eventually, literal, quoted
 NUMBERS = "number, number % 3, toString(number)"
 
 
-def plain(rig, name, rows=1000, parts=2, where="WHERE id % 5 != 0", destination=None, **more):
-    """The job that most tests need: two parts, another order, another type, a filter."""
+def plain(rig, name, rows=1000, parts=2, where="WHERE id % 5 != 0", destination=None, tier="T5", **more):
+    """The job that most tests need: two parts, another order, another type, a filter; each part for itself, so that they can be told apart."""
     job = Job(rig, name, "id UInt64, kind UInt8, note String",
               destination or "(kind UInt8, id UInt64, note LowCardinality(String)) ENGINE = MergeTree ORDER BY (kind, id)",
-              select="kind, id, note", where=where, **more)
+              select="kind, id, note", where=where, tier=tier, **more)
     return job.tables(*["SELECT %s FROM numbers(%d, %d)" % (NUMBERS, part * rows, rows) for part in range(parts)])
 
 
@@ -23,13 +23,14 @@ def test_small_job(folder, server, place):
     rig = Rig(folder, server, place, "small")
     job = Job(rig, "small", "event_date Date, id UInt64, amount Decimal(18, 2)",
               "(id UInt64, amount String, event_date Date) ENGINE = MergeTree PARTITION BY toYYYYMM(event_date) ORDER BY (id, event_date)",
-              select="id, toString(amount) AS amount, event_date", source_engine="MergeTree PARTITION BY toYYYYMM(event_date) ORDER BY event_date")
+              select="id, toString(amount) AS amount, event_date", source_engine="MergeTree PARTITION BY toYYYYMM(event_date) ORDER BY event_date",
+              tier="T5")
     job.tables("VALUES ('2026-01-01', 1, 1.10), ('2026-01-02', 2, 2.25)", "VALUES ('2026-02-01', 3, 3), ('2026-02-02', 4, -4.5)")
     job.freeze()
     uploaded = rig.json(*job.upload_words())
     check(uploaded["parts"] == 2 and uploaded["job_id"] == job.id and uploaded["skipped"] == 0, "upload: %s" % uploaded)
     check(job.summary()["status"] == "READY", "not READY")
-    once = rig.json("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, "-v")
+    once = rig.json("worker", "--once", "--tier=T5", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, "-v")
     check(once["done"] == 1, "worker --once: %s" % once)
     summary = job.summary()
     check(summary["counts"]["READY"] == 1 and summary["rewrite_completed"] == 1 and summary["rewrite_percent"] == 50, "half way: %s" % summary)
@@ -97,7 +98,7 @@ def test_filter_that_matches_nothing(folder, server, place):
 
 
 def test_one_part_is_filtered_away(folder, server, place):
-    job = plain(Rig(folder, server, place, "half"), "half", rows=100, parts=3, where="WHERE id < 100 OR id >= 200")
+    job = plain(Rig(folder, server, place, "half"), "half", rows=100, parts=3, where="WHERE id < 100 OR id >= 200", tier=None)
     check(job.run() == 200, "not the rows of two parts")
 
 
@@ -117,6 +118,21 @@ def test_three_hundred_partitions(folder, server, place):
                 destination="(kind UInt8, id UInt64, note String) ENGINE = MergeTree PARTITION BY id % 300 ORDER BY id")
     check(job.run() == 1500, "not all rows")
     check(job.summary()["current_output_clickhouse_parts"] == 300, "not 300 parts")
+
+
+# Of rows with equal versions the last one stays, as with INSERT SELECT: parts come in the order of the source, whoever imports.
+def test_equal_versions_keep_the_last_row(folder, server, place):
+    rig = Rig(folder, server, place, "versions")
+    for number, tier in enumerate([[], ["--tier=T6"], ["--tier=seed", "--insert-chunk-min-rows=300"]]):
+        job = Job(rig, "versions%d" % number, "id UInt64, k UInt64, v UInt8",
+                  "(k UInt64, v UInt8, id UInt64) ENGINE = ReplacingMergeTree(v) ORDER BY k", select="k, v, id")
+        job.tables(*["SELECT number, number %% 50, 1 FROM numbers(%d, 1000)" % (part * 1000) for part in range(6)])
+        job.freeze()
+        job.upload()
+        job.work(*tier)
+        job.publish("--import-concurrency=4")
+        last = server.number("SELECT count() FROM %s FINAL WHERE id >= 5950" % job.destination)
+        check(last == 50, "%s: %d of 50 keys have their last row" % (tier, last))
 
 
 def test_two_workers_at_once(folder, server, place):
@@ -305,6 +321,52 @@ def test_missing_objects(folder, server, place):
     check(job.compare() == 1600, "not all rows")
 
 
+# A wrong --s3-endpoint says nothing about artifacts and parts: all of them stay as they are.
+def test_the_wrong_object_store(folder, server, place):
+    rig = Rig(folder, server, place, "elsewhere")
+    waiting, job = plain(rig, "waiting", rows=10), plain(rig, "elsewhere", rows=100)
+    for one in (waiting, job):
+        one.freeze()
+        one.upload()
+    os.makedirs(os.path.join(folder, "empty", "forge"))
+    stores = [(["--s3-endpoint=file://" + os.path.join(folder, "empty")], 2126), (["--s3-endpoint=file:///nowhere"], 2126),
+              (["--s3-endpoint=file:///dev/null"], 7015)]
+    for store, _ in stores:
+        rig.run("worker", "--once", "--job-id=" + waiting.id, "--metrics-addr=", *rig.state, *store, *rig.scratch, expect=None)
+        counts = waiting.summary()["counts"]
+        check(counts["READY"] == 2, "a worker with %s: %s" % (store, counts))
+    job.work()
+    for store, code in stores:
+        err = rig.refused(code, 3 if code == 2126 else 1, *job.import_words(), *store)
+        check("retry-failed" not in err, err)
+        check(job.summary()["counts"]["FINISHED"] == 2, "an import from %s: %s" % (store, job.summary()))
+        err = rig.refused(code, 3 if code == 2126 else 1, "verify", job.id, *rig.state, *store)
+        check("retry-failed" not in err, err)
+    # What a killed import left of its check of the folder.
+    probe = os.path.join(server.folder_of(job.database, "dst"), "detached", "pftmp_probe_0123456789abcdef")
+    os.makedirs(probe + "_renamed")
+    os.makedirs(probe)
+    job.publish()
+    check(job.compare() == 160, "not all rows")
+
+
+def test_column_names_that_cannot_be_followed(folder, server, place):
+    rig = Rig(folder, server, place, "colnames")
+    job = Job(rig, "newline", "id UInt64, `a\\nb` String", "(id UInt64, s String) ENGINE = MergeTree ORDER BY id", select="id, `a\\nb` AS s")
+    job.tables("SELECT number, 'x' FROM numbers(10)")
+    job.freeze()
+    check("line break" in rig.refused(2104, 3, *job.upload_words()), "the reason is not told")
+    # Ranges are cut by the number of a row in its part, which this column hides.
+    job = Job(rig, "hidden", "id UInt64, _part_offset UInt64", "(id UInt64, s UInt64) ENGINE = MergeTree ORDER BY id", select="id, _part_offset AS s")
+    job.tables("SELECT number, number * 7 FROM numbers(1000)")
+    job.freeze()
+    check("_part_offset" in rig.refused(2114, 3, *job.upload_words()), "the reason is not told")
+    job.upload("--chunk-unsafe=single")
+    job.work("--tier=seed", "--insert-chunk-min-rows=100")
+    job.publish()
+    check(job.compare() == 1000, "not all rows")
+
+
 def test_damaged_manifests(folder, server, place):
     rig = Rig(folder, server, place, "manifests")
     job = plain(rig, "manifests", rows=100)
@@ -357,7 +419,7 @@ def test_sql_that_fails_on_the_data(folder, server, place):
     job = plain(rig, "failing", rows=100, parts=4, where="WHERE throwIf(id % 100 = 50, 'the fiftieth') = 0")
     job.freeze()
     job.upload()
-    _, _, err = rig.run("worker", "--once", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, expect=1)
+    _, _, err = rig.run("worker", "--once", "--tier=T5", "--job-id=" + job.id, "--metrics-addr=", *rig.state, *rig.store, *rig.scratch, expect=1)
     check("error[PF2145]" in err and "the fiftieth" in err, err)
     job.work(expect=None)
     failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
@@ -388,7 +450,67 @@ def test_a_part_that_kills_its_worker(folder, server, place):
     check(job.compare() == 40, "not all rows")
 
 
-ALL = [test_small_job, test_types, test_odd_names, test_filter_that_matches_nothing, test_one_part_is_filtered_away, test_empty_table,
-       test_three_hundred_partitions, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
+# Many small parts in one insert: what is told of it, and the way back when its artifact is damaged.
+def test_parts_together(folder, server, place):
+    rig = Rig(folder, server, place, "together")
+    job = plain(rig, "together", rows=100, parts=50, tier=None)
+    job.freeze()
+    job.upload()
+    plan = rig.json("plan", job.id, *rig.state)
+    check(len(plan["parts"]) == 50 and {(p["tier"], p["together"]) for p in plan["parts"]} == {("T5b", 50)}, "plan: %s" % plan["parts"][:2])
+    alone = rig.json("plan", job.id, "--tier=T5", *rig.state)
+    check({p["tier"] for p in alone["parts"]} == {"T5"}, "plan --tier=T5: %s" % alone["parts"][:2])
+    done = rig.json(*job.worker_words())
+    check(done["done"] == 50 and done["failed"] == 0, "worker: %s" % done)
+    document = rig.json("job-status", "--job-id=" + job.id, "--details", "--all", *rig.state)
+    summary, parts = document["summary"], document["parts"]
+    check(summary["total"] == 1 and summary["counts"]["SUPERSEDED"] == 50 and summary["counts"]["FINISHED"] == 1 and
+          summary["status"] == "READY_FOR_IMPORT" and summary["rows_in"] == 5000 and summary["written_rows"] == 4000 and summary["rows_conserved"],
+          "summary: %s" % summary)
+    output = [p for p in parts if p["status"] == "FINISHED"][0]
+    inputs = [p for p in parts if p["status"] == "SUPERSEDED"]
+    check(output["tier"] == "T5b" and output["source_parts"] == 50 and "50 parts" in output["tier_reason"], "output: %s" % output)
+    check(len(inputs) == 50 and {p["superseded_by"] for p in inputs} == {output["part_id"]}, "inputs: %s" % inputs[:2])
+    history = rig.json("events", "--job-id=" + job.id, "--limit=1000", *rig.state)["events"]
+    for name, count in (("claimed", 50), ("superseded", 50), ("output_added", 1)):
+        check(len([e for e in history if e["event"] == name]) == count, "events %s" % name)
+    rig.run("verify", job.id, "--level=rows", *rig.state, *rig.store, *rig.scratch)
+    left = rig.json("gc", "--older-than=0", "--job-id=" + job.id, *rig.state, *rig.store, *rig.scratch)
+    check(left["objects"] == [], "objects in use are called leftovers: %s" % left)
+    tar = [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith(".tar")]
+    check(len(tar) == 1, "tars: %s" % tar)
+    place.write(tar[0], flipped(place.read(tar[0]), 3000))
+    rig.run("verify", job.id, *rig.state, *rig.store, expect=8)
+    rig.run(*job.import_words(), expect={1, 4, 8})
+    failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
+    check([p["part_id"] for p in failed] == [output["part_id"]] and failed[0]["failure_class"] == "data", "failed: %s" % failed)
+    retried = rig.json("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    check(retried["retried"] == 50, "retried: %s" % retried)
+    check(job.summary()["counts"]["READY"] == 50 and job.summary()["total"] == 50, "after retry-failed: %s" % job.summary())
+    job.work()
+    job.publish()
+    check(job.compare() == 4000, "not all rows")
+
+
+def test_a_bad_part_among_many(folder, server, place):
+    rig = Rig(folder, server, place, "among")
+    job = plain(rig, "among", rows=100, parts=6, tier=None)
+    job.freeze()
+    job.upload()
+    key = [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith("data.bin")][2]
+    kept = place.read(key)
+    place.write(key, flipped(kept, 40))
+    job.work()
+    counts = job.summary()["counts"]
+    check(counts["FAILED"] == 1 and counts["SUPERSEDED"] == 5 and counts["FINISHED"] == 1, "counts: %s" % counts)
+    place.write(key, kept)
+    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.work()
+    job.publish()
+    check(job.compare() == 480, "not all rows")
+
+
+ALL = [test_small_job, test_parts_together, test_a_bad_part_among_many, test_types, test_odd_names, test_filter_that_matches_nothing, test_one_part_is_filtered_away, test_empty_table,
+       test_three_hundred_partitions, test_equal_versions_keep_the_last_row, test_two_workers_at_once, test_upload_is_killed_and_resumed, test_import_twice, test_two_importers_at_once,
        test_an_import_holds_the_lock, test_import_into_another_shape, test_flipped_byte_in_a_finished_tar, test_flipped_byte_in_a_source_file,
-       test_missing_objects, test_damaged_manifests, test_damaged_receipts, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]
+       test_missing_objects, test_the_wrong_object_store, test_column_names_that_cannot_be_followed, test_damaged_manifests, test_damaged_receipts, test_sql_that_fails_on_the_data, test_a_part_that_kills_its_worker]

@@ -317,7 +317,7 @@ class Job:
     """One table on its way: source, destination, SELECT, and the commands that bring it there."""
 
     def __init__(self, rig, name, columns, destination, select="*", where="", database=None, table="src", target="dst",
-                 source_engine="MergeTree ORDER BY tuple()", extra=()):
+                 source_engine="MergeTree ORDER BY tuple()", extra=(), tier=None):
         self.rig, self.server = rig, rig.server
         self.name = name
         self.database = database or "d_" + name.replace("-", "_")
@@ -325,6 +325,7 @@ class Job:
         self.id = "job-" + name
         self.freeze_name = "f_" + name.replace("-", "_")
         self.extra = list(extra)
+        self.tier = tier
         self.source = "%s.%s" % (quoted(self.database), quoted(table))
         self.destination = "%s.%s" % (quoted(self.database), quoted(target))
         self.create = "CREATE TABLE %s (%s) ENGINE = %s" % (self.source, columns, source_engine)
@@ -361,7 +362,7 @@ class Job:
 
     def worker_words(self):
         return ["worker", "--drain", "--job-id=" + self.id, "--metrics-addr=", "--parallel=1", "--max-crashes=100",
-                *self.rig.state, *self.rig.store, *self.rig.scratch]
+                *(["--tier=" + self.tier] if self.tier else []), *self.rig.state, *self.rig.store, *self.rig.scratch]
 
     def work(self, *words, **options):
         options.setdefault("expect", {0, 1, 4})   # parts that failed end a drain with 1 or 4; the callers look at the parts

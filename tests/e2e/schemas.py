@@ -14,7 +14,7 @@ PART = {   # clickhouse-parts §7.1, §7.2; from the first attempt on with what 
     "attempts": "count", "crash_count": "count", "epoch": "count", "source_artifact_bytes": "count", "source_rows": "count",
     "destination_database": "text", "destination_table": "text", "destination_active_part_count": "count",
     "destination_active_part_rows": "count", "destination_active_part_bytes": "count", "failure_class": "text", "failure_code": "number", "error": "text",
-    "commit_id?": "text", "worker_id?": "text", "rewrite_stage?": "text", "progress_updated_at?": "time or null", "insert_progress_percent?": "percent",
+    "commit_id?": "text", "superseded_by?": "text", "compact_generation?": "count", "source_parts?": "count", "worker_id?": "text", "rewrite_stage?": "text", "progress_updated_at?": "time or null", "insert_progress_percent?": "percent",
     "read_rows?": "count", "meta_key?": "text", "meta_sha256?": "text", "empty_output?": "bool", "finished_at?": "time or null", "tier?": "text",
     "tier_reason?": "text", "written_rows?": "count", "rewrite_stage_durations_ms?": {"*": "count"},
     "destination_active_partition_counts?": {"*": "count"}, "insert_attempts?": "count", "chunks?": "count", "peak_memory_bytes?": "count",
@@ -69,7 +69,7 @@ DOCUMENTS = {
     "migrate": {"applied": "count"},
     "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "parts": [{
         "part_id": "text", "rows": "count", "bytes": "count", "uncompressed_bytes": "count", "tier": "text", "chunks": "count", "block_rows": "count",
-        "why": "text"}]},
+        "why": "text", "together": "count"}]},
     "retry-failed": {"job_id": "text", "forced": "bool", "retried": "count", "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
     "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count", "rows_in": "count",
                 "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "clickhouse_parts": "count", "status": "text",

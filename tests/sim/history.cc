@@ -126,6 +126,7 @@ class World {
   testing::CopyPlanner planner_{store_};
   testing::CopyExecutor executor_{store_};
   testing::CopyBatchExecutor batch_executor_{store_};
+  const testing::CopyGatherer gatherer_{3};
   testing::CopyCommitter lake_committer_;
   TokenCommitter token_committer_;
   Laws laws_{jobs_, target_, store_, "lake"};
@@ -154,6 +155,9 @@ World::World(const HistoryOptions& options)
   lake.planner = &planner_;
   lake.executor = &executor_;
   lake.committer = &lake_committer_;
+  // Half of the histories: tasks that are taken together, and superseded by one output.
+  // Not with a mistake, which shows where many commits meet.
+  if (options.seed % 2 == 0 && options.mistake == Mistake::kNone) lake.gatherer = &gatherer_;
   JobKind parts = lake;
   parts.name = "sim.parts";
   parts.batch_executor = &batch_executor_;

@@ -73,7 +73,8 @@ std::string Laws::CheckTasks() {
     const auto [it, is_new] = tasks_.try_emplace({task.job, task.id}, Seen{task.state, task.epoch});
     Seen& seen = it->second;
     if (is_new) {
-      const bool is_output = task.generation > 0 && task.state == TaskState::kCompactReady;
+      const bool is_output = task.generation > 0 && (task.state == TaskState::kCompactReady ||
+                                                     task.state == TaskState::kFinished);
       if (task.state != TaskState::kReady && !is_output) {
         broken = fmt::format("task {} appears as {}", task.id, TaskStateName(task.state));
       }
