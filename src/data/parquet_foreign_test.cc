@@ -506,5 +506,23 @@ TEST_F(ParquetForeign, ADictionaryInMemoryIsNoTypeOfAColumn) {
   }
 }
 
+// What lies behind a null is no value.
+TEST_F(ParquetForeign, NansBehindNullMapsAreNotCounted) {
+  const auto json = [](const std::shared_ptr<arrow::DataType>& type, const std::string& text) {
+    return arrow::json::ArrayFromJSONString(type, text).ValueOrDie();
+  };
+  const auto type = arrow::map(arrow::utf8(), arrow::float64());
+  const auto offsets = json(arrow::int32(), "[0, 1, 2]");
+  const auto validity = arrow::AllocateBitmap(2).ValueOrDie();
+  validity->mutable_data()[0] = 1;
+  const auto map = std::make_shared<arrow::MapArray>(
+      type, 2, offsets->data()->buffers[1], json(arrow::utf8(), R"(["a", "b"])"),
+      json(arrow::float64(), "[1.5, NaN]"), validity, 1);
+  const auto schema = arrow::schema({arrow::field("m", type)});
+  const WrittenFile file = Write("f", {arrow::RecordBatch::Make(schema, 2, {map})});
+  ASSERT_EQ(file.metrics.columns.size(), 2U);
+  EXPECT_EQ(file.metrics.columns[1].nan_count, 0);
+}
+
 }  // namespace
 }  // namespace partforge::data
