@@ -3,8 +3,12 @@
 //   bench_sort_merge sort IN.parquet OUT.parquet KEY[,KEY…]   reads, sorts (spilling beyond 64
 //   MiB),
 //                                                             writes
-//   bench_sort_merge merge ROWS [SOURCES]   merges sorted runs of 100-byte rows that are in memory,
-//                                           their keys interleaved at random
+//   bench_sort_merge runs FOLDER ROWS SOURCES   makes sorted runs of 100-byte rows as Parquet
+//   files,
+//                                               their keys interleaved at random
+//   bench_sort_merge merge FOLDER SOURCES       merges them, decoding and gathering included
+//   bench_sort_merge merge-memory ROWS SOURCES  merges such runs that are in memory: gathering
+//   alone
 
 #include <arrow/api.h>
 #include <fmt/format.h>
@@ -66,11 +70,13 @@ int64_t PeakBytes() {
 class Watch {
  public:
   void Print(std::string_view way, int64_t rows) const {
-    const double cpu = CpuSeconds() - cpu_;
-    fmt::print(R"({{"way":"{}","rows":{},"cpu_s":{:.3f},"wall_s":{:.3f},"rows_per_cpu_s":{:.0f},)"
-               R"("peak_rss_bytes":{}}})"
-               "\n",
-               way, rows, cpu, WallSeconds() - wall_, static_cast<double>(rows) / cpu, PeakBytes());
+    const double cpu = CpuSeconds() - cpu_, wall = WallSeconds() - wall_;
+    fmt::print(
+        R"({{"way":"{}","rows":{},"cpu_s":{:.3f},"wall_s":{:.3f},"rows_per_cpu_s":{:.0f},"rows_per_s":{:.0f},)"
+        R"("peak_rss_bytes":{}}})"
+        "\n",
+        way, rows, cpu, wall, static_cast<double>(rows) / cpu, static_cast<double>(rows) / wall,
+        PeakBytes());
   }
 
  private:
@@ -122,66 +128,115 @@ std::shared_ptr<arrow::Schema> MergeSchema() {
        arrow::field("b", arrow::int64(), false), arrow::field("text", arrow::utf8(), false)});
 }
 
-std::vector<std::shared_ptr<arrow::RecordBatch>> SortedRun(Random& random, int64_t rows,
-                                                           int64_t key_max) {
-  std::vector<int64_t> keys(static_cast<size_t>(rows));
-  for (int64_t& key : keys)
-    key = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(key_max));
-  std::sort(keys.begin(), keys.end());
-  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
-  const std::string text(76, 'x');
-  for (int64_t begin = 0; begin < rows; begin += kBatchRows) {
-    const int64_t count = std::min(kBatchRows, rows - begin);
+// A sorted run, made batch by batch: keys grow by random steps, so that those of several runs
+// interleave.
+class MadeRun final : public BatchSource {
+ public:
+  MadeRun(uint64_t seed, int64_t rows) : random_(seed), rows_left_(rows) {}
+  const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+  Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context&) override {
+    const int64_t count = std::min(kBatchRows, rows_left_);
+    if (count == 0) return std::shared_ptr<arrow::RecordBatch>();
+    rows_left_ -= count;
     arrow::Int64Builder key, a, b;
     arrow::StringBuilder texts;
-    Must(texts.ReserveData(count * 76));
+    Must(texts.ReserveData(count * kTextBytes));
+    std::string text(kTextBytes, ' ');
     for (int64_t i = 0; i < count; ++i) {
-      Must(key.Append(keys[static_cast<size_t>(begin + i)]));
-      Must(a.Append(begin + i));
-      Must(b.Append(-begin - i));
+      key_ += static_cast<int64_t>(random_.Next() % 1'000'000);
+      Must(key.Append(key_));
+      Must(a.Append(static_cast<int64_t>(random_.Next() % 100'000'000)));
+      Must(b.Append(rows_left_ - i));
+      for (size_t c = 0; c < text.size(); c += 4) {
+        // Syllables: about as much in a byte as words have.
+        const uint64_t drawn = random_.Next();
+        for (size_t k = 0; k < 4; ++k) text[c + k] = "etaoinshrdlucmfw"[(drawn >> (8 * k)) & 15];
+      }
       Must(texts.Append(text));
     }
-    batches.push_back(
-        arrow::RecordBatch::Make(MergeSchema(), count,
-                                 {key.Finish().ValueOrDie(), a.Finish().ValueOrDie(),
-                                  b.Finish().ValueOrDie(), texts.Finish().ValueOrDie()}));
+    return arrow::RecordBatch::Make(MergeSchema(), count,
+                                    {key.Finish().ValueOrDie(), a.Finish().ValueOrDie(),
+                                     b.Finish().ValueOrDie(), texts.Finish().ValueOrDie()});
   }
-  return batches;
-}
 
-// Hands out a run again and again, so that many rows need little memory.
-class RunSource final : public BatchSource {
+ private:
+  static constexpr int64_t kTextBytes = 76;
+  const std::shared_ptr<arrow::Schema> schema_ = MergeSchema();
+  testing::SeededRandom random_;
+  int64_t rows_left_;
+  int64_t key_ = 0;
+};
+
+class HeldRun final : public BatchSource {
  public:
-  explicit RunSource(std::vector<std::shared_ptr<arrow::RecordBatch>> batches)
-      : schema_(MergeSchema()), batches_(std::move(batches)) {}
+  HeldRun(const Context& ctx, uint64_t seed, int64_t rows) {
+    MadeRun run(seed, rows);
+    while (auto batch = Must(run.Next(ctx))) batches_.push_back(std::move(batch));
+  }
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
   Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context&) override {
     return next_ < batches_.size() ? batches_[next_++] : nullptr;
   }
 
  private:
-  const std::shared_ptr<arrow::Schema> schema_;
-  const std::vector<std::shared_ptr<arrow::RecordBatch>> batches_;
+  const std::shared_ptr<arrow::Schema> schema_ = MergeSchema();
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches_;
   size_t next_ = 0;
 };
 
-void Merge(int64_t rows, int64_t source_count) {
-  // The runs themselves are outside the budget: they stand for files.
+std::string RunName(int64_t i) {
+  return fmt::format("run-{}.parquet", i);
+}
+
+void MakeRuns(const std::string& folder, int64_t rows, int64_t source_count) {
   testing::TestWorld world(kBudgetBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
-  testing::SeededRandom random(5);
-  std::vector<std::unique_ptr<BatchSource>> sources;
+  LocalStore store(folder);
   for (int64_t i = 0; i < source_count; ++i) {
-    sources.push_back(
-        std::make_unique<RunSource>(SortedRun(random, rows / source_count, int64_t{1} << 40)));
+    MadeRun run(static_cast<uint64_t>(i + 1), rows / source_count);
+    auto sink = Must(ParquetSink::Open(ctx, Must(store.Create(ctx, RunName(i), -1)), RunName(i),
+                                       MergeSchema(), {}, memory));
+    while (const auto batch = Must(run.Next(ctx))) Must(sink->Write(ctx, *batch));
+    Must(sink->Close(ctx));
   }
+}
+
+void Merge(std::string_view way, std::vector<std::unique_ptr<BatchSource>> sources,
+           const Watch& watch, const Context& ctx, ArrowMemory& memory) {
   const auto encoder = Must(MakeKeyEncoder(MergeSchema(), {{.name = "key"}}));
-  const Watch watch;
   const auto merged = Must(MergeSorted(ctx, std::move(sources), *encoder, nullptr, {}, memory));
   int64_t seen = 0;
   while (const auto batch = Must(merged->Next(ctx))) seen += batch->num_rows();
-  watch.Print("merge", seen);
+  watch.Print(way, seen);
+}
+
+void MergeFiles(const std::string& folder, int64_t source_count) {
+  testing::TestWorld world(kBudgetBytes);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  LocalStore store(folder);
+  const Watch watch;
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int64_t i = 0; i < source_count; ++i) {
+    sources.push_back(
+        Must(ParquetSource::Open(ctx, Must(store.Open(ctx, RunName(i))), RunName(i),
+                                 LimitedTo({}, kBudgetBytes / 2 / source_count), memory)));
+  }
+  Merge("merge", std::move(sources), watch, ctx, memory);
+}
+
+void MergeMemory(int64_t rows, int64_t source_count) {
+  testing::TestWorld world(kBudgetBytes);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int64_t i = 0; i < source_count; ++i) {
+    sources.push_back(
+        std::make_unique<HeldRun>(ctx, static_cast<uint64_t>(i + 1), rows / source_count));
+  }
+  const Watch watch;
+  Merge("merge-memory", std::move(sources), watch, ctx, memory);
 }
 
 }  // namespace
@@ -192,10 +247,16 @@ int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   if (verb == "sort" && argc == 5) {
     SortFile(argv[2], argv[3], argv[4]);
-  } else if (verb == "merge" && argc > 2) {
-    Merge(std::atoll(argv[2]), argc > 3 ? std::atoll(argv[3]) : 8);
+  } else if (verb == "runs" && argc == 5) {
+    MakeRuns(argv[2], std::atoll(argv[3]), std::atoll(argv[4]));
+  } else if (verb == "merge" && argc == 4) {
+    MergeFiles(argv[2], std::atoll(argv[3]));
+  } else if (verb == "merge-memory" && argc == 4) {
+    MergeMemory(std::atoll(argv[2]), std::atoll(argv[3]));
   } else {
-    fmt::print(stderr, "bench_sort_merge sort IN OUT KEYS | merge ROWS [SOURCES]\n");
+    fmt::print(stderr,
+               "bench_sort_merge sort IN OUT KEYS | runs FOLDER ROWS SOURCES | merge FOLDER SOURCES"
+               " | merge-memory ROWS SOURCES\n");
     return 2;
   }
   return 0;

@@ -45,17 +45,17 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
       return Status(Code::kInvalidArgument, "a level without a codec")
           .Explain(1010, "--codec-level", "--codec=zstd --codec-level=9");
     }
-    const auto levels = data::LevelsOf(*concat.codec);
-    if (!levels) {
+    const auto range = data::LevelsOf(*concat.codec);
+    if (!range) {
       return Status(Code::kInvalidArgument,
                     fmt::format("{} has no levels: {}", options.String("codec"), level))
           .Explain(1010, "--codec-level", "leave out --codec-level, or --codec=zstd");
     }
-    if (level < levels->lowest || level > levels->highest) {
+    if (level < range->first || level > range->second) {
       return WrongValue("codec-level",
-                        fmt::format("levels of {} are {} to {}: {}", options.String("codec"),
-                                    levels->lowest, levels->highest, level),
-                        std::to_string(levels->highest));
+                        fmt::format("a level of {} is {} to {}: {}", options.String("codec"),
+                                    range->first, range->second, level),
+                        std::to_string(range->second));
     }
     concat.codec_level = static_cast<int>(level);
   }
@@ -94,19 +94,8 @@ Status ExplainConcat(Status status, const std::string& output, const Context& ct
   }
 }
 
-// All inputs are open until the end: what is read must be the file that was planned with, whatever
-// has its name by then.
-void AllowOpenFiles() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  // A refusal shows when a file cannot be opened.
-  [[maybe_unused]] const int status = setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx) {
   PF_ASSIGN(const data::ConcatOptions options, OptionsFrom(input.options));
-  AllowOpenFiles();
   FilePlaces places(input);
   const std::vector<std::string>& names = input.options.arguments();
   PF_ASSIGN(const data::StoredFile output, places.Output(ctx, names[0]));
@@ -134,7 +123,16 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
   return report;
 }
 
+// Every input is open until the end: as many as the system lets a process have.
+void AllowManyOpenFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // what does not work is told when a file cannot be opened
+}
+
 Status Run(const CommandInput& input) {
+  AllowManyOpenFiles();
   const int64_t memory_bytes = input.options.SizeBytes("memory");
   std::optional<MemoryBudget> budget;
   if (memory_bytes > 0) budget.emplace(memory_bytes);

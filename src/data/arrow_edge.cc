@@ -201,9 +201,10 @@ Status EnsureArrowCompute() {
 
 namespace {
 
-class SourceFile final : public arrow::io::RandomAccessFile {
+class RangeFile final : public arrow::io::RandomAccessFile {
  public:
-  SourceFile(const Context& ctx, ByteSource& source) : ctx_(ctx), source_(source) {}
+  RangeFile(int64_t size_bytes, RangeReader read)
+      : size_bytes_(size_bytes), read_(std::move(read)) {}
 
   arrow::Status Close() override {
     is_closed_ = true;
@@ -216,7 +217,7 @@ class SourceFile final : public arrow::io::RandomAccessFile {
     position_ = position;
     return arrow::Status::OK();
   }
-  arrow::Result<int64_t> GetSize() override { return source_.size_bytes(); }
+  arrow::Result<int64_t> GetSize() override { return size_bytes_; }
   arrow::Result<int64_t> Read(int64_t nbytes, void* out) override {
     ARROW_ASSIGN_OR_RAISE(const int64_t got, ReadAt(position_, nbytes, out));
     position_ += got;
@@ -234,9 +235,7 @@ class SourceFile final : public arrow::io::RandomAccessFile {
     if (count < 0) return arrow::Status::IOError("read outside the file at ", position);
     if (count == 0) return 0;
     const auto bytes = std::span(static_cast<std::byte*>(out), static_cast<size_t>(count));
-    if (const Status status = source_.ReadAt(ctx_, position, bytes); !status.ok()) {
-      return ToArrow(status);
-    }
+    if (const Status status = read_(position, bytes); !status.ok()) return ToArrow(status);
     return count;
   }
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position, int64_t nbytes) override {
@@ -253,11 +252,11 @@ class SourceFile final : public arrow::io::RandomAccessFile {
   // How many of `nbytes` the file has at `position`; negative when the range makes no sense.
   int64_t Available(int64_t position, int64_t nbytes) const {
     if (position < 0 || nbytes < 0) return -1;
-    return std::clamp<int64_t>(source_.size_bytes() - position, 0, nbytes);
+    return std::clamp<int64_t>(size_bytes_ - position, 0, nbytes);
   }
 
-  const Context ctx_;
-  ByteSource& source_;
+  const int64_t size_bytes_;
+  const RangeReader read_;
   int64_t position_ = 0;
   bool is_closed_ = false;
 };
@@ -290,7 +289,14 @@ class SinkStream final : public arrow::io::OutputStream {
 }  // namespace
 
 std::shared_ptr<arrow::io::RandomAccessFile> OpenForArrow(const Context& ctx, ByteSource& source) {
-  return std::make_shared<SourceFile>(ctx, source);
+  return FileForArrow(source.size_bytes(),
+                      [own = ctx, &source](int64_t offset, std::span<std::byte> out) {
+                        return source.ReadAt(own, offset, out);
+                      });
+}
+
+std::shared_ptr<arrow::io::RandomAccessFile> FileForArrow(int64_t size_bytes, RangeReader read) {
+  return std::make_shared<RangeFile>(size_bytes, std::move(read));
 }
 
 std::shared_ptr<arrow::io::OutputStream> WriteForArrow(const Context& ctx, ByteSink& sink) {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -71,6 +74,10 @@ Status EnsureArrowCompute();
 // copied into the view, because Arrow's interface has no place for it: clock, log and the rest must
 // outlive the view. `source` must outlive it too.
 std::shared_ptr<arrow::io::RandomAccessFile> OpenForArrow(const Context& ctx, ByteSource& source);
+// A file of Arrow of so many bytes, whose ranges `read` gets: all of a range that lies inside, or
+// an error.
+using RangeReader = std::function<Status(int64_t offset, std::span<std::byte> out)>;
+std::shared_ptr<arrow::io::RandomAccessFile> FileForArrow(int64_t size_bytes, RangeReader read);
 // A stream of Arrow into an object. Closing the stream does not close the sink: the object stays
 // invisible until its owner says so. The same words about context and sink.
 std::shared_ptr<arrow::io::OutputStream> WriteForArrow(const Context& ctx, ByteSink& sink);

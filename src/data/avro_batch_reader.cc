@@ -23,64 +23,31 @@ struct Column {
   std::vector<Column> children;
 };
 
-// A field of which something is read. The names of siblings need not be unique: `index` tells which
-// of its parent's fields it is.
-struct KeptField {
-  int index = 0;
-  std::shared_ptr<arrow::Field> field = nullptr;
-  std::vector<KeptField> children = {};  // of a struct, or the element of a list
-};
-
-arrow::FieldVector FieldsOf(const std::vector<KeptField>& kept) {
-  arrow::FieldVector fields;
-  for (const KeptField& one : kept) fields.push_back(one.field);
-  return fields;
-}
-
 // Cuts a schema down to the leaves chosen.
 class Pruner {
  public:
-  // Null: all leaves.
-  explicit Pruner(const std::vector<int>* leaves) : leaves_(leaves) {}
+  explicit Pruner(const std::vector<int>& leaves) : leaves_(leaves) {}
 
-  std::vector<KeptField> Fields(const arrow::FieldVector& fields) {
-    std::vector<KeptField> kept;
-    for (size_t i = 0; i < fields.size(); ++i) {
-      auto one = Field(fields[i]);
-      if (!one) continue;
-      one->index = static_cast<int>(i);
-      kept.push_back(std::move(*one));
-    }
-    return kept;
-  }
-
- private:
-  std::optional<KeptField> Field(const std::shared_ptr<arrow::Field>& field) {
+  std::shared_ptr<arrow::Field> Field(const std::shared_ptr<arrow::Field>& field) {
     const arrow::DataType& type = *field->type();
     const int begin = next_leaf_;
     const int end = begin + LeafCount(*field);
-    if (!IsChosen(begin, end)) {
+    const auto first = std::lower_bound(leaves_.begin(), leaves_.end(), begin);
+    const bool is_chosen = first != leaves_.end() && *first < end;
+    if (!is_chosen || type.num_fields() == 0 || type.id() == arrow::Type::MAP) {
       next_leaf_ = end;
-      return std::nullopt;
+      return is_chosen ? field : nullptr;
     }
-    if (type.num_fields() == 0 || type.id() == arrow::Type::MAP) {
-      next_leaf_ = end;
-      return KeptField{.field = field};
+    arrow::FieldVector fields;
+    for (const auto& child : type.fields()) {
+      if (auto pruned = Field(child)) fields.push_back(std::move(pruned));
     }
-    KeptField kept{.children = Fields(type.fields())};
-    const arrow::FieldVector fields = FieldsOf(kept.children);
-    kept.field = type.id() == arrow::Type::LIST ? field->WithType(arrow::list(fields[0]))
-                                                : field->WithType(arrow::struct_(fields));
-    return kept;
+    if (type.id() == arrow::Type::LIST) return field->WithType(arrow::list(fields[0]));
+    return field->WithType(arrow::struct_(fields));
   }
 
-  bool IsChosen(int begin, int end) const {
-    if (leaves_ == nullptr) return true;
-    const auto first = std::lower_bound(leaves_->begin(), leaves_->end(), begin);
-    return first != leaves_->end() && *first < end;
-  }
-
-  const std::vector<int>* const leaves_;
+ private:
+  const std::vector<int>& leaves_;
   int next_leaf_ = 0;
 };
 
@@ -95,30 +62,45 @@ struct AvroBatchReader::Plan {
 
 namespace {
 
-// Ties file types to builders.
+// Ties file types to builders, walking over leaves as Pruner does.
 class PlanMaker {
  public:
-  // What is kept of a record's fields; the others are passed over.
-  static std::vector<Column> Fields(const AvroType& record, const std::vector<KeptField>& kept,
-                                    const std::function<arrow::ArrayBuilder*(int)>& builder_of) {
+  // `leaves` that were chosen; null: all.
+  explicit PlanMaker(const std::vector<int>* leaves) : leaves_(leaves) {}
+
+  // Matches a record's fields with pruned Arrow fields, which are a subsequence of them. Names say
+  // nothing: those of a foreign schema need not differ.
+  std::vector<Column> Fields(const AvroType& record, const arrow::FieldVector& all,
+                             const arrow::FieldVector& kept,
+                             const std::function<arrow::ArrayBuilder*(int)>& builder_of) {
     std::vector<Column> columns;
     size_t next = 0;
     for (size_t i = 0; i < record.fields.size(); ++i) {
       const AvroType& type = *record.fields[i].type;
-      if (next < kept.size() && kept[next].index == static_cast<int>(i)) {
-        columns.push_back(Of(type, kept[next], builder_of(static_cast<int>(next))));
+      const int end = next_leaf_ + LeafCount(*all[i]);
+      if (IsChosen(end)) {
+        columns.push_back(Of(type, *all[i], *kept[next], builder_of(static_cast<int>(next))));
         ++next;
       } else {
         Column skipped;
         skipped.type = &type;
         columns.push_back(std::move(skipped));
       }
+      next_leaf_ = end;
     }
     return columns;
   }
 
  private:
-  static Column Of(const AvroType& type, const KeptField& kept, arrow::ArrayBuilder* builder) {
+  // Whether a leaf from the next one up to `end` is wanted.
+  bool IsChosen(int end) const {
+    if (leaves_ == nullptr) return true;
+    const auto first = std::lower_bound(leaves_->begin(), leaves_->end(), next_leaf_);
+    return first != leaves_->end() && *first < end;
+  }
+
+  Column Of(const AvroType& type, const arrow::Field& all, const arrow::Field& kept,
+            arrow::ArrayBuilder* builder) {
     Column column;
     column.builder = builder;
     column.type = &type;
@@ -128,28 +110,31 @@ class PlanMaker {
       column.type = type.branches.size() == 1 ? type.branches[0] : type.OptionalOf();
     }
     const AvroType& value = *column.type;
-    switch (kept.field->type()->id()) {
+    switch (kept.type()->id()) {
       case arrow::Type::STRUCT: {
         auto* fields = static_cast<arrow::StructBuilder*>(builder);
-        column.children =
-            Fields(value, kept.children, [&](int i) { return fields->field_builder(i); });
+        column.children = Fields(value, all.type()->fields(), kept.type()->fields(),
+                                 [&](int i) { return fields->field_builder(i); });
         break;
       }
       case arrow::Type::LIST: {
         auto* list = static_cast<arrow::ListBuilder*>(builder);
-        column.children.push_back(Of(*value.element, kept.children[0], list->value_builder()));
+        column.children.push_back(Of(*value.element, *all.type()->field(0), *kept.type()->field(0),
+                                     list->value_builder()));
         break;
       }
       case arrow::Type::MAP: {
         auto* map = static_cast<arrow::MapBuilder*>(builder);
-        const auto& type_of = static_cast<const arrow::MapType&>(*kept.field->type());
-        const KeptField key = Whole(type_of.key_field()), item = Whole(type_of.item_field());
+        const auto& type_of = static_cast<const arrow::MapType&>(*kept.type());
         if (value.kind == AvroKind::kArray) {
           const auto& pair = value.element->fields;
-          column.children.push_back(Of(*pair[0].type, key, map->key_builder()));
-          column.children.push_back(Of(*pair[1].type, item, map->item_builder()));
+          column.children.push_back(
+              Of(*pair[0].type, *type_of.key_field(), *type_of.key_field(), map->key_builder()));
+          column.children.push_back(
+              Of(*pair[1].type, *type_of.item_field(), *type_of.item_field(), map->item_builder()));
         } else {
-          column.children.push_back(Of(*value.element, item, map->item_builder()));
+          column.children.push_back(Of(*value.element, *type_of.item_field(), *type_of.item_field(),
+                                       map->item_builder()));
         }
         break;
       }
@@ -159,10 +144,8 @@ class PlanMaker {
     return column;
   }
 
-  // Maps are read whole.
-  static KeptField Whole(const std::shared_ptr<arrow::Field>& field) {
-    return Pruner(nullptr).Fields({field})[0];
-  }
+  const std::vector<int>* const leaves_;
+  int next_leaf_ = 0;
 };
 
 template <class Builder>
@@ -336,22 +319,28 @@ Result<std::unique_ptr<AvroBatchReader>> AvroBatchReader::Open(const Context& ct
 
 Status AvroBatchReader::Select(const std::optional<std::vector<int>>& leaves) {
   PF_CHECK(!block_, "columns are chosen after the first batch");
-  const std::vector<KeptField> kept =
-      Pruner(leaves ? &*leaves : nullptr).Fields(file_schema_->fields());
+  arrow::FieldVector kept = file_schema_->fields();
+  if (leaves) {
+    Pruner pruner(*leaves);
+    kept.clear();
+    for (const auto& field : file_schema_->fields()) {
+      if (auto pruned = pruner.Field(field)) kept.push_back(std::move(pruned));
+    }
+  }
   auto plan = std::make_unique<Plan>();
-  for (const KeptField& one : kept) {
-    auto builder = arrow::MakeBuilder(one.field->type(), &pool_);
+  for (const auto& field : kept) {
+    auto builder = arrow::MakeBuilder(field->type(), &pool_);
     if (!builder.ok()) return FromArrow(builder.status());
     plan->builders.push_back(std::move(builder).ValueUnsafe());
   }
   const AvroSchema& schema = file_->header().schema;
-  plan->columns = PlanMaker::Fields(*schema.RootRecord(), kept, [&](int i) {
-    return plan->builders[static_cast<size_t>(i)].get();
-  });
+  plan->columns = PlanMaker(leaves ? &*leaves : nullptr)
+                      .Fields(*schema.RootRecord(), file_schema_->fields(), kept,
+                              [&](int i) { return plan->builders[static_cast<size_t>(i)].get(); });
   plan->has_root_union = schema.root().kind == AvroKind::kUnion;
   plan->root_null_branch = schema.root().NullBranch();
   plan_ = std::move(plan);
-  schema_ = arrow::schema(FieldsOf(kept));
+  schema_ = arrow::schema(std::move(kept));
   return {};
 }
 

@@ -23,15 +23,11 @@ bool IsInt(const ThriftValue& value) {
   return value.type() == ThriftType::kI64 || value.type() == ThriftType::kI32;
 }
 
-// Adds counts field by field and item by item. False when the shapes differ, and for what is no
-// count.
+// Adds numbers field by field and item by item. False when the shapes differ.
 bool AddNumbers(ThriftValue& into, const ThriftValue& other) {
   if (IsInt(into) && IsInt(other)) {
     int64_t sum = 0;
-    if (__builtin_add_overflow(into.AsInt(), other.AsInt(), &sum) || into.AsInt() < 0 ||
-        other.AsInt() < 0) {
-      return false;
-    }
+    if (__builtin_add_overflow(into.AsInt(), other.AsInt(), &sum)) return false;
     into = ThriftValue::I64(sum);
     return true;
   }
@@ -73,8 +69,7 @@ void ChunkStatistics::Widen(Side& into, const Side& other, bool is_lower) {
   if (std::is_gt(order) == is_lower) into = other;
 }
 
-void ChunkStatistics::Add(const ThriftValue& metadata, bool has_type_order,
-                          const Removed& removed) {
+void ChunkStatistics::Add(const ThriftValue& metadata, BoundOrder order, const Removed& removed) {
   const ThriftValue* stats = metadata.Find(column_metadata::kStatistics);
   const bool has_stats = stats != nullptr && stats->type() == ThriftType::kStruct;
   const int64_t value_count = metadata.Find(column_metadata::kNumValues)->AsInt();
@@ -85,6 +80,7 @@ void ChunkStatistics::Add(const ThriftValue& metadata, bool has_type_order,
   } else if (has_stats) {
     const ThriftValue* count = stats->Find(statistics::kNullCount);
     if (count != nullptr && IsInt(*count)) nulls = count->AsInt();
+    // A count that cannot be is none.
     if (nulls && (*nulls < 0 || *nulls > value_count)) nulls.reset();
   }
   const bool is_all_null = nulls && *nulls == value_count && value_count > 0;
@@ -100,7 +96,7 @@ void ChunkStatistics::Add(const ThriftValue& metadata, bool has_type_order,
 
   if (!is_all_null && bounds_are_known_) {
     Side lower, upper;
-    if (has_stats && has_type_order) {
+    if (has_stats && BoundsHold(column_, order)) {
       lower = {.bytes = BytesField(*stats, statistics::kMinValue),
                .is_exact = BoolField(*stats, statistics::kIsMinValueExact)};
       upper = {.bytes = BytesField(*stats, statistics::kMaxValue),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/page_index.h"
+#include "data/parquet_metrics.h"
 #include "data/parquet_schema.h"
 #include "data/thrift_compact.h"
 
@@ -17,13 +18,14 @@ class ChunkStatistics {
  public:
   explicit ChunkStatistics(const LeafColumn& column) : column_(column) {}
 
-  // `metadata` is the ColumnMetaData of a chunk. `removed` values (nulls among them:
-  // `removed_nulls`, unknown if none) were left out; bounds are then true but not exact.
+  // `metadata` is the ColumnMetaData of a chunk, `order` that of its file. `removed` values (nulls
+  // among them: `removed_nulls`, unknown if none) were left out; bounds are then true but not
+  // exact.
   struct Removed {
     int64_t values = 0;
     std::optional<int64_t> nulls = 0;
   };
-  void Add(const ThriftValue& metadata, bool has_type_order, const Removed& removed);
+  void Add(const ThriftValue& metadata, BoundOrder order, const Removed& removed);
 
   // Statistics and SizeStatistics of parquet.thrift; none when nothing is known.
   std::optional<ThriftValue> Statistics() const;

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 
 #include "base/hash.h"
+#include "data/dictionary_union.h"
 
 namespace partforge::data {
 namespace {
@@ -26,29 +26,78 @@ Status Refused(std::string_view what, std::string why) {
 
 }  // namespace
 
-Result<ColumnStitcher::Column> ColumnStitcher::Join(const Context& ctx) {
+Status ColumnStitcher::JoinTo(const Context& ctx, ParquetAssembler& file) {
+  ctx_ = &ctx;
   PF_TRY(Load(ctx));
   PF_TRY(ChooseDictionaries());
-  if (has_dictionary_) {
-    PF_ASSIGN(PageCompressor* const compressor, CompressorOf(codec_));
-    PF_ASSIGN(const int64_t plain_bytes,
-              WriteDictionaryPage(dictionary_plain_, dictionary_entries_, *compressor, out_));
-    uncompressed_bytes_ += plain_bytes;
-    dictionary_page_bytes_ = static_cast<int64_t>(out_.size());
-    CountPage(static_cast<int>(PageType::kDictionary), static_cast<int>(PageEncoding::kPlain));
-  }
+  // Pages that stay as they are cannot be refused half-way: they need not be collected.
+  if (IsAllVerbatim()) file_ = &file;
+  if (has_dictionary_) PF_TRY(PutDictionary());
   for (Chunk& chunk : chunks_) {
     PF_TRY(ctx.CheckStop("stitching pages"));
     PF_TRY(AppendChunk(chunk));
     // Its pages are in the output now.
     chunk.pages.clear();
-    chunk.bytes = std::string();
+    chunk.bytes = {};
+    chunk.own_bytes = std::string();
     chunk.grant.Release();
   }
-  Column column;
-  column.chunk = MakeChunk();
-  column.pages = std::move(out_);
-  return column;
+  if (file_ == nullptr) PF_TRY(file.AppendPages(ctx, AsBytes(out_)));
+  return file.EndChunk(MakeChunk());
+}
+
+bool ColumnStitcher::IsAllVerbatim() const {
+  return std::all_of(chunks_.begin(), chunks_.end(), [this](const Chunk& chunk) {
+    return chunk.removed_rows == 0 && chunk.view.codec == codec_ &&
+           std::all_of(chunk.pages.begin(), chunk.pages.end(), [&](const Page& page) {
+             return !page.header.is_data() ||
+                    (page.header.type == page_type_ && !NeedsNewValues(chunk, page));
+           });
+  });
+}
+
+Status ColumnStitcher::Put(std::span<const std::byte> bytes) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  bytes_out_ += size;
+  if (file_ != nullptr) return file_->AppendPages(*ctx_, bytes);
+  if (bytes_out_ > out_granted_bytes_) {
+    // Values that take the place of indices may be many times as long.
+    const int64_t more = std::max(size, out_granted_bytes_ / 2);
+    auto grant = ctx_->memory.TryReserve(more);
+    if (!grant.ok()) {
+      return Status(Code::kExhausted,
+                    fmt::format("stitch {}: no memory for {} more bytes of the column",
+                                column_.dotted_path, more));
+    }
+    out_grants_.push_back(std::move(grant).value());
+    out_granted_bytes_ += more;
+    out_.reserve(static_cast<size_t>(out_granted_bytes_));
+  }
+  out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return {};
+}
+
+// One that serves all chunks is copied as it is stored, where its codec is wanted.
+Status ColumnStitcher::PutDictionary() {
+  if (dictionary_of_ != nullptr && dictionary_of_->view.codec == codec_) {
+    const Page& page = dictionary_of_->pages[0];
+    PF_TRY(Put(dictionary_of_->bytes.subspan(static_cast<size_t>(page.offset),
+                                             static_cast<size_t>(page.stored_bytes()))));
+    uncompressed_bytes_ += page.header.header_bytes + page.header.uncompressed_bytes;
+    CountPage(static_cast<int>(PageType::kDictionary), page.header.encoding);
+  } else {
+    const std::string& plain =
+        dictionary_of_ != nullptr ? *dictionary_of_->dictionary->plain : dictionary_plain_;
+    PF_ASSIGN(PageCompressor* const compressor, CompressorOf(codec_));
+    page_.clear();
+    PF_ASSIGN(const int64_t plain_bytes,
+              WriteDictionaryPage(plain, dictionary_entries_, *compressor, page_));
+    PF_TRY(Put(AsBytes(page_)));
+    uncompressed_bytes_ += plain_bytes;
+    CountPage(static_cast<int>(PageType::kDictionary), static_cast<int>(PageEncoding::kPlain));
+  }
+  dictionary_page_bytes_ = bytes_out_;
+  return {};
 }
 
 Result<PageCompressor*> ColumnStitcher::CompressorOf(int32_t codec) {
@@ -63,11 +112,9 @@ Result<PageCompressor*> ColumnStitcher::CompressorOf(int32_t codec) {
 Status ColumnStitcher::Load(const Context& ctx) {
   chunks_.resize(parts_.size());
   compressors_.reserve(8);  // pointers into it are handed out; there are eight codecs
-  int64_t bytes = 0;
   bool has_v1 = false, has_v2 = false;
   for (size_t i = 0; i < parts_.size(); ++i) {
     PF_TRY(LoadChunk(ctx, parts_[i], chunks_[i]));
-    bytes += static_cast<int64_t>(chunks_[i].bytes.size());
     for (const Page& page : chunks_[i].pages) {
       has_v1 = has_v1 || page.header.type == PageType::kData;
       has_v2 = has_v2 || page.header.type == PageType::kDataV2;
@@ -76,13 +123,6 @@ Status ColumnStitcher::Load(const Context& ctx) {
   // Both versions in one chunk would be legal, but some readers decide by the first page.
   page_type_ = has_v2 && !has_v1 ? PageType::kDataV2 : PageType::kData;
   codec_ = options_.codec.value_or(chunks_[0].view.codec);
-  auto grant = ctx.memory.TryReserve(bytes);
-  if (!grant.ok()) {
-    return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
-                                                column_.dotted_path, bytes));
-  }
-  out_grant_ = std::move(grant).value();
-  out_.reserve(static_cast<size_t>(bytes));
   return {};
 }
 
@@ -95,8 +135,8 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
   chunk.name = fmt::format("column {} of {}, row group {}", column_.dotted_path, input.file_name,
                            part.row_group);
   const ThriftValue& tree = input.footer.chunk(part.row_group, leaf);
+  chunk.order = BoundOrderOf(input.footer.tree, leaf);
   chunk.metadata = tree.Find(column_chunk::kMetaData);
-  chunk.has_type_order = HasTypeOrder(input.footer.tree, static_cast<size_t>(leaf), column_);
   PF_ASSIGN(chunk.view, ViewChunk(tree, input.file_name));
   chunk.row_count = input.RowCount(part.row_group);
   chunk.first_row = input.first_rows[static_cast<size_t>(part.row_group)];
@@ -104,15 +144,19 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
   if (chunk.removed_rows > 0 && column_.max_repetition_level > 0) {
     return Refused(chunk.name, "rows are left out of a nested column");
   }
-  auto grant = ctx.memory.TryReserve(chunk.view.bytes.length);
-  if (!grant.ok()) {
-    return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
-                                                chunk.name, chunk.view.bytes.length));
+  if (const auto fetched = input.source->View(chunk.view.bytes)) {
+    chunk.bytes = *fetched;
+  } else {
+    auto grant = ctx.memory.TryReserve(chunk.view.bytes.length);
+    if (!grant.ok()) {
+      return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
+                                                  chunk.name, chunk.view.bytes.length));
+    }
+    chunk.grant = std::move(grant).value();
+    PF_ASSIGN(chunk.own_bytes, ReadRange(ctx, *input.source, chunk.view.bytes, chunk.name));
+    chunk.bytes = AsBytes(chunk.own_bytes);
   }
-  chunk.grant = std::move(grant).value();
-  PF_ASSIGN(chunk.bytes, ReadRange(ctx, *input.source, chunk.view.bytes, chunk.name));
-  PF_ASSIGN(chunk.pages,
-            ListPages(std::as_bytes(std::span(chunk.bytes)), chunk.view.num_values, chunk.name));
+  PF_ASSIGN(chunk.pages, ListPages(chunk.bytes, chunk.view.num_values, chunk.name));
   PF_ASSIGN(chunk.offsets,
             ReadOffsetIndex(ctx, *input.source, chunk.view, chunk.row_count, chunk.name));
   if (chunk.offsets) {
@@ -159,72 +203,56 @@ bool ColumnStitcher::OneDictionaryServesAll(const Chunk*& longest) const {
   });
 }
 
-// Puts all entries into one table, keyed by their bytes, the first chunk's first, so that its pages
-// stay as they are. False when the union grows too large.
+// Puts all entries into one table, the first chunk's first, so that its pages stay as they are.
+// False when the union is not worth it or grows too large, which is known after as many entries.
 bool ColumnStitcher::UniteDictionaries() {
-  int64_t entries = 0;
-  for (const Chunk& chunk : chunks_) {
-    if (chunk.dictionary) entries += static_cast<int64_t>(chunk.dictionary->entries.size());
-  }
-  constexpr uint32_t kFree = UINT32_MAX;
-  std::vector<uint32_t> slots(std::bit_ceil(static_cast<size_t>(entries) * 2 + 2), kFree);
-  std::vector<std::string_view> united;
-  size_t bytes = 0;
+  int64_t values = 0;
+  for (const Chunk& chunk : chunks_) values += chunk.view.num_values;
+  DictionaryUnion united({.entries_max = std::max(kUnionEntriesFree, values / kUnionShare),
+                          .bytes_max = options_.dictionary_bytes_max});
   for (Chunk& chunk : chunks_) {
     if (!chunk.dictionary) continue;
     const auto& own = chunk.dictionary->entries;
     chunk.map.resize(own.size());
     bool is_identity = true;
     for (size_t i = 0; i < own.size(); ++i) {
-      size_t slot = XxHash64(AsBytes(own[i])) & (slots.size() - 1);
-      while (slots[slot] != kFree && united[slots[slot]] != own[i]) {
-        slot = (slot + 1) & (slots.size() - 1);
-      }
-      if (slots[slot] == kFree) {
-        slots[slot] = static_cast<uint32_t>(united.size());
-        united.push_back(own[i]);
-        bytes += own[i].size();
-      }
-      chunk.map[i] = slots[slot];
-      is_identity = is_identity && slots[slot] == i;
+      const auto index = united.Add(own[i]);
+      if (!index) return false;
+      chunk.map[i] = *index;
+      is_identity = is_identity && *index == i;
     }
-    if (static_cast<int64_t>(bytes) > options_.dictionary_bytes_max) return false;
     if (is_identity) chunk.map.clear();
   }
-  dictionary_plain_.reserve(bytes);
-  for (const std::string_view entry : united) dictionary_plain_ += entry;
-  dictionary_entries_ = static_cast<int64_t>(united.size());
+  dictionary_entries_ = united.entry_count();
+  dictionary_plain_ = united.TakeBytes();
   return true;
 }
 
 Status ColumnStitcher::ChooseDictionaries() {
-  int64_t entries = 0, values = 0;
+  distinct_count_ = 0;
   for (const Chunk& chunk : chunks_) {
-    if (chunk.dictionary) entries += static_cast<int64_t>(chunk.dictionary->entries.size());
-    values += chunk.view.num_values;
+    if (chunk.dictionary) {
+      distinct_count_ += static_cast<int64_t>(chunk.dictionary->entries.size());
+    }
   }
-  distinct_count_ = entries;
   const Chunk* longest = nullptr;
   if (OneDictionaryServesAll(longest)) {
     if (longest != nullptr) {
       // An empty one too (a chunk of nulls): pages of indices refer to it.
       has_dictionary_ = true;
-      dictionary_plain_ = *longest->dictionary->plain;
+      dictionary_of_ = longest;
       dictionary_entries_ = static_cast<int64_t>(longest->dictionary->entries.size());
       distinct_count_ = dictionary_entries_;
     }
     return {};
   }
-  const bool union_pays = entries <= kUnionEntriesFree || entries * kUnionShare <= values;
-  if (union_pays && UniteDictionaries()) {
+  if (UniteDictionaries()) {
     dictionaries_ = Dictionaries::kUnited;
     has_dictionary_ = true;
     distinct_count_ = dictionary_entries_;
     return {};
   }
   for (Chunk& chunk : chunks_) chunk.map.clear();
-  dictionary_plain_.clear();
-  dictionary_entries_ = 0;
   dictionaries_ = Dictionaries::kMaterialised;
   return {};
 }
@@ -268,8 +296,9 @@ PageEntry ColumnStitcher::EntryOf(const Chunk& chunk, size_t data_page) const {
       entry.text_bytes = texts->items()[data_page].AsInt();
     }
   }
-  if (!chunk.index) return entry;
-  entry.has_bounds = chunk.has_type_order;
+  // Bounds in another order would be believed in the new file.
+  if (!chunk.index || !BoundsHold(column_, chunk.order)) return entry;
+  entry.has_bounds = true;
   entry.is_null_page = chunk.index->null_pages[data_page];
   entry.min = chunk.index->min_values[data_page];
   entry.max = chunk.index->max_values[data_page];
@@ -298,8 +327,11 @@ Status ColumnStitcher::AppendChunk(Chunk& chunk) {
     PF_ASSIGN(const PageRows rows, RowsOfPage(chunk, data_page, page, rows_before));
     rows_before += rows.count;
     if (!rows.begin) rows_are_known_ = false;
-    // Legal, but of no use: two pages would begin at one row.
-    if (page.header.num_values > 0) PF_TRY(AppendPage(chunk, page, data_page, rows));
+    if (page.header.num_values == 0) {  // it would begin at the row of the next one
+      ++data_page;
+      continue;
+    }
+    PF_TRY(AppendPage(chunk, page, data_page, rows));
     if (rows.begin) rows_out_ += rows.count - rows.removed;
     ++data_page;
   }
@@ -329,11 +361,10 @@ Status ColumnStitcher::AppendPage(Chunk& chunk, const Page& page, size_t data_pa
       *chunk.removed_nulls += *entry.null_count;
       return {};
     }
-    OpenedPage opened;
     PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
-    PF_TRY(OpenPage(page, column_, *compressor, chunk.name, opened));
+    PF_TRY(OpenPage(page, column_, *compressor, chunk.name, opened_));
     const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
-    PF_ASSIGN(const int64_t values, CountInHybrid(opened.definition_levels, BitWidth(max_level),
+    PF_ASSIGN(const int64_t values, CountInHybrid(opened_.definition_levels, BitWidth(max_level),
                                                   page.header.num_values, max_level, chunk.name));
     *chunk.removed_nulls += page.header.num_values - values;
     return {};
@@ -345,10 +376,10 @@ Status ColumnStitcher::AppendPage(Chunk& chunk, const Page& page, size_t data_pa
 }
 
 Status ColumnStitcher::AppendVerbatim(const Chunk& chunk, const Page& page, PageEntry entry) {
-  entry.offset = static_cast<int64_t>(out_.size());
+  entry.offset = bytes_out_;
   entry.stored_bytes = page.stored_bytes();
-  out_.append(chunk.bytes, static_cast<size_t>(page.offset),
-              static_cast<size_t>(page.stored_bytes()));
+  PF_TRY(Put(chunk.bytes.subspan(static_cast<size_t>(page.offset),
+                                 static_cast<size_t>(page.stored_bytes()))));
   uncompressed_bytes_ += page.header.header_bytes + page.header.uncompressed_bytes;
   num_values_ += page.header.num_values;
   CountPage(static_cast<int>(page.header.type), page.header.encoding);
@@ -376,7 +407,7 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
                                        PageEntry entry) {
   const PageHeader& header = page.header;
   PF_ASSIGN(PageCompressor* const reader, CompressorOf(chunk.view.codec));
-  OpenedPage opened;
+  OpenedPage& opened = opened_;
   PF_TRY(OpenPage(page, column_, *reader, chunk.name, opened));
   const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
   const int level_bits = BitWidth(max_level);
@@ -391,7 +422,6 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
   };
   parts.repetition_levels = as_text(opened.repetition_levels);
   parts.definition_levels = as_text(opened.definition_levels);
-  std::string new_levels, new_values;
   std::vector<uint8_t> keep_values;  // empty: all
   int64_t value_count = header.num_values;
   if (header.type == PageType::kDataV2) parts.num_rows = header.num_rows;
@@ -403,7 +433,7 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
     if (max_level == 0) {
       keep_values = keep_rows;
     } else {
-      std::vector<uint32_t> levels;
+      std::vector<uint32_t>& levels = levels_;
       PF_TRY(DecodeHybrid(opened.definition_levels, level_bits, header.num_values, max_level,
                           chunk.name, levels));
       std::vector<uint32_t> kept;
@@ -422,8 +452,9 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
       value_count = static_cast<int64_t>(keep_values.size());
       parts.num_nulls = parts.num_values - histogram[max_level];
       if (chunk.removed_nulls) *chunk.removed_nulls += removed_nulls;
-      EncodeHybrid(kept, level_bits, new_levels);
-      parts.definition_levels = new_levels;
+      new_levels_.clear();
+      EncodeHybrid(kept, level_bits, new_levels_);
+      parts.definition_levels = new_levels_;
       if (entry.definition_levels) entry.definition_levels = histogram;
       if (entry.null_count) entry.null_count = parts.num_nulls;
       entry.is_null_page = histogram[max_level] == 0;
@@ -440,9 +471,8 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
 
   const bool has_new_values = rows.removed > 0 || NeedsNewValues(chunk, page);
   if (has_new_values) {
-    PF_ASSIGN(new_values,
-              RewriteValues(chunk, page, opened, value_count, keep_values, parts.encoding));
-    parts.values = new_values;
+    PF_TRY(RewriteValues(chunk, opened, value_count, keep_values, parts.encoding));
+    parts.values = new_values_;
   } else {
     parts.values = as_text(opened.values);
   }
@@ -456,10 +486,12 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
     ++counts_.pages_remapped;
   }
 
-  entry.offset = static_cast<int64_t>(out_.size());
+  entry.offset = bytes_out_;
   PF_ASSIGN(PageCompressor* const writer, CompressorOf(codec_));
-  PF_ASSIGN(const int64_t plain_bytes, WriteDataPage(parts, column_, *writer, out_));
-  entry.stored_bytes = static_cast<int64_t>(out_.size()) - entry.offset;
+  page_.clear();
+  PF_ASSIGN(const int64_t plain_bytes, WriteDataPage(parts, column_, *writer, page_));
+  PF_TRY(Put(AsBytes(page_)));
+  entry.stored_bytes = bytes_out_ - entry.offset;
   uncompressed_bytes_ += plain_bytes;
   num_values_ += parts.num_values;
   CountPage(static_cast<int>(page_type_), parts.encoding);
@@ -468,18 +500,19 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
 }
 
 // New bytes for a page's values: indices mapped or turned into values, values picked.
-Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page,
-                                                  const OpenedPage& opened, int64_t value_count,
-                                                  const std::vector<uint8_t>& keep, int& encoding) {
-  std::string out;
+Status ColumnStitcher::RewriteValues(const Chunk& chunk, const OpenedPage& opened,
+                                     int64_t value_count, const std::vector<uint8_t>& keep,
+                                     int& encoding) {
+  std::string& out = new_values_;
+  out.clear();
   if (!IsDictionaryEncoding(encoding)) {
     PF_ASSIGN(const std::string plain,
               ToPlain(column_, encoding, opened.values, value_count, memory_, chunk.name));
     encoding = static_cast<int>(PageEncoding::kPlain);
-    PF_TRY(AppendKept(column_, plain, keep, chunk.name, out));
-    return out;
+    return AppendKept(column_, plain, keep, chunk.name, out);
   }
-  std::vector<uint32_t> indices;
+  std::vector<uint32_t>& indices = indices_;
+  indices.clear();
   const auto& entries = chunk.dictionary->entries;
   if (value_count > 0) {
     if (opened.values.empty() || entries.empty()) {
@@ -496,7 +529,6 @@ Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page
     }
     indices.resize(kept);
   }
-  (void)page;
   if (dictionaries_ == Dictionaries::kMaterialised) {
     size_t bytes = 0;
     for (const uint32_t index : indices) bytes += entries[index].size();
@@ -513,7 +545,7 @@ Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page
       out.append(first.data(), last.data() + last.size());
     }
     encoding = static_cast<int>(PageEncoding::kPlain);
-    return out;
+    return {};
   }
   if (!chunk.map.empty()) {
     for (uint32_t& index : indices) index = chunk.map[index];
@@ -524,7 +556,7 @@ Result<std::string> ColumnStitcher::RewriteValues(Chunk& chunk, const Page& page
   out.push_back(static_cast<char>(width));
   EncodeHybrid(indices, width, out);
   encoding = static_cast<int>(PageEncoding::kRleDictionary);
-  return out;
+  return {};
 }
 
 // Filters of equal size are joined bit by bit while that keeps the rate of false positives near
@@ -566,7 +598,7 @@ EncodedChunk ColumnStitcher::MakeChunk() {
   std::optional<int64_t> nan_count = 0;
   const auto target = static_cast<size_t>(target_leaf_);
   for (const Chunk& chunk : chunks_) {
-    statistics.Add(*chunk.metadata, chunk.has_type_order,
+    statistics.Add(*chunk.metadata, chunk.order,
                    {.values = chunk.removed_rows, .nulls = chunk.removed_nulls});
     const auto& known = chunk.part->nan_counts;
     const bool is_known = target < known.size() && known[target] && chunk.removed_rows == 0;
@@ -602,8 +634,7 @@ EncodedChunk ColumnStitcher::MakeChunk() {
   metadata.Set(column_metadata::kCodec, ThriftValue::I32(codec_));
   metadata.Set(column_metadata::kNumValues, ThriftValue::I64(num_values_));
   metadata.Set(column_metadata::kTotalUncompressedSize, ThriftValue::I64(uncompressed_bytes_));
-  metadata.Set(column_metadata::kTotalCompressedSize,
-               ThriftValue::I64(static_cast<int64_t>(out_.size())));
+  metadata.Set(column_metadata::kTotalCompressedSize, ThriftValue::I64(bytes_out_));
   // Offsets are those of a file in which the chunk begins at 4, behind the magic: 0 would mean
   // "none" for a dictionary.
   constexpr int64_t kStart = 4;

@@ -13,6 +13,7 @@
 #include "data/page_stitch.h"
 #include "data/page_values.h"
 #include "data/parquet_assembler.h"
+#include "data/parquet_metrics.h"
 
 namespace partforge::data {
 
@@ -28,12 +29,9 @@ class ColumnStitcher {
         memory_(memory),
         counts_(counts) {}
 
-  struct Column {
-    std::string pages;
-    EncodedChunk chunk;
-  };
-  // kRefused when the column must be decoded instead (class D).
-  Result<Column> Join(const Context& ctx);
+  // Appends the joined chunk to the open row group of the file. kRefused, with nothing appended,
+  // when the column must be decoded instead (class D).
+  Status JoinTo(const Context& ctx, ParquetAssembler& file);
 
  private:
   // How dictionaries are treated.
@@ -47,9 +45,11 @@ class ColumnStitcher {
     const StitchPart* part = nullptr;
     const ThriftValue* metadata = nullptr;
     ChunkView view;
-    std::string name;  // for messages
-    std::string bytes;
-    MemoryGrant grant;
+    BoundOrder order = BoundOrder::kUnsaid;
+    std::string name;                  // for messages
+    std::span<const std::byte> bytes;  // what was fetched ahead, else `own_bytes`
+    std::string own_bytes;
+    MemoryGrant grant;        // for `own_bytes`
     std::vector<Page> pages;  // spans lie in `bytes`
     std::optional<OffsetIndex> offsets;
     std::optional<ColumnIndex> index;
@@ -57,7 +57,6 @@ class ColumnStitcher {
     std::optional<DictionaryValues> dictionary;
     std::vector<uint32_t> map;  // index in the united dictionary; empty: the identity
     bool has_only_dictionary_pages = true;
-    bool has_type_order = false;  // of minima and maxima
     int64_t row_count = 0;
     int64_t first_row = 0;  // position in the file
     int64_t removed_rows = 0;
@@ -76,15 +75,19 @@ class ColumnStitcher {
   bool OneDictionaryServesAll(const Chunk*& longest) const;
   bool UniteDictionaries();
 
+  bool IsAllVerbatim() const;
+  // Where appended bytes go: behind the file's, else behind those collected in `out_`.
+  Status Put(std::span<const std::byte> bytes);
+  Status PutDictionary();
   Status AppendChunk(Chunk& chunk);
   Result<PageRows> RowsOfPage(const Chunk& chunk, size_t data_page, const Page& page,
                               int64_t rows_before) const;
   Status AppendPage(Chunk& chunk, const Page& page, size_t data_page, const PageRows& rows);
   Status AppendVerbatim(const Chunk& chunk, const Page& page, PageEntry entry);
   Status AppendRewritten(Chunk& chunk, const Page& page, const PageRows& rows, PageEntry entry);
-  Result<std::string> RewriteValues(Chunk& chunk, const Page& page, const OpenedPage& opened,
-                                    int64_t value_count, const std::vector<uint8_t>& keep,
-                                    int& encoding);
+  // Leaves the new bytes in `new_values_`.
+  Status RewriteValues(const Chunk& chunk, const OpenedPage& opened, int64_t value_count,
+                       const std::vector<uint8_t>& keep, int& encoding);
   Result<PageCompressor*> CompressorOf(int32_t codec);
   PageEntry EntryOf(const Chunk& chunk, size_t data_page) const;
   bool NeedsNewValues(const Chunk& chunk, const Page& page) const;
@@ -105,12 +108,21 @@ class ColumnStitcher {
   PageType page_type_ = PageType::kData;
   Dictionaries dictionaries_ = Dictionaries::kKept;
   bool has_dictionary_ = false;
+  const Chunk* dictionary_of_ = nullptr;  // whose dictionary serves all; null: dictionary_plain_
   std::string dictionary_plain_;
   int64_t dictionary_entries_ = 0;
   int64_t distinct_count_ = 0;  // of all dictionaries together, at most
 
+  const Context* ctx_ = nullptr;      // of JoinTo
+  ParquetAssembler* file_ = nullptr;  // null: pages are collected
   std::string out_;
-  MemoryGrant out_grant_;
+  std::vector<MemoryGrant> out_grants_;
+  int64_t out_granted_bytes_ = 0;
+  int64_t bytes_out_ = 0;
+  // Of one page; members, so that their memory serves all pages.
+  OpenedPage opened_;
+  std::vector<uint32_t> levels_, indices_;
+  std::string new_levels_, new_values_, page_;
   std::vector<PageEntry> entries_;
   std::map<std::pair<int, int>, int64_t> encoding_counts_;
   int64_t dictionary_page_bytes_ = 0;

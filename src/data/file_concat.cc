@@ -20,6 +20,7 @@ namespace {
 
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
+constexpr int64_t kRunBytesMin = int64_t{4} << 20;
 constexpr int kUnreadable = 8008, kNoOneSchema = 8009, kDamaged = 8007, kIsThere = 1021;
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
@@ -54,6 +55,20 @@ Status ExplainInput(Status status, const std::string& name) {
     default:
       return status;
   }
+}
+
+// The Arrow schema that a footer may carry says how some program held the values: those of
+// dictionaries are written as values, whatever the first file's were held in.
+std::shared_ptr<arrow::Schema> WithoutDictionaries(const arrow::Schema& schema) {
+  arrow::FieldVector fields;
+  for (const auto& field : schema.fields()) {
+    const bool is_dictionary = field->type()->id() == arrow::Type::DICTIONARY;
+    fields.push_back(
+        is_dictionary ? field->WithType(
+                            static_cast<const arrow::DictionaryType&>(*field->type()).value_type())
+                      : field);
+  }
+  return arrow::schema(std::move(fields), schema.metadata());
 }
 
 // Names the input that a failure speaks of: readers say the file's name.
@@ -107,20 +122,23 @@ class Concatenation {
   Status Plan(const Context& ctx) {
     if (files_.empty()) return Status(Code::kInvalidArgument, "concat: no input");
     for (const StoredFile& file : files_) PF_TRY(ExplainInput(OpenInput(ctx, file), file.name));
-    PF_ASSIGN(const bool all_have_ids, AllHaveIds());
-    const MatchBy match = all_have_ids ? MatchBy::kFieldId : MatchBy::kName;
-    // Nothing is made up: a column of the output is in every file.
-    for (RewriteInput& input : inputs_) input.mapping = {.match = match, .fills_absent = false};
+    const MatchBy match = AllHaveIds() ? MatchBy::kFieldId : MatchBy::kName;
+    for (RewriteInput& input : inputs_) {
+      input.mapping = {.match = match, .absent = AbsentFields::kRefused};
+    }
     target_.copy.schema = &inputs_[0].file->schema();
     target_.copy.match = match;
     target_.copy.row_group_bytes = options_.row_group_bytes;
+    // Row groups are joined only as far as memory goes: what is read, and the columns that change.
+    target_.run_bytes_max =
+        std::clamp(ctx.memory.limit_bytes() / 4, kRunBytesMin, target_.run_bytes_max);
     target_.decodes_always = options_.decodes_always;
     if (options_.codec) target_.codec = ParquetCodecNumber(*options_.codec);
     PF_ASSIGN(schema_, ReadParquetSchema(ctx, *inputs_[0].file->source, inputs_[0].file->file_name,
                                          memory_));
+    schema_ = WithoutDictionaries(*schema_);
     const auto fits = DecimalStorageFor(schema_, inputs_[0].file->footer, {},
                                         inputs_[0].file->file_name, memory_);
-    target_.can_encode = fits.ok();
     if (!fits.ok() && options_.decodes_always) {
       return Status(fits.status())
           .As(Code::kRefused)
@@ -191,20 +209,18 @@ class Concatenation {
     return {};
   }
 
-  // Ids serve only where all columns and groups of all files have one of their own.
-  Result<bool> AllHaveIds() const {
-    for (const RewriteInput& input : inputs_) {
-      PF_ASSIGN(const bool has_ids, HasUniqueIds(input.file->schema(), input.file->file_name));
-      if (!has_ids) return false;
-    }
-    return true;
+  bool AllHaveIds() const {
+    return std::all_of(inputs_.begin(), inputs_.end(), [](const RewriteInput& input) {
+      const auto& columns = input.file->columns;
+      return std::all_of(columns.begin(), columns.end(),
+                         [](const LeafColumn& column) { return column.field_id >= 0; });
+    });
   }
 
   // Every column of the file must have a place in the output, and every column of the output one in
   // the file: rows would lose values otherwise.
   Status CheckSchema(const Context& ctx, const RewriteInput& input) {
     const ParquetInput& file = *input.file;
-    if (&file == inputs_[0].file.get()) return {};
     PF_ASSIGN(const LeafMapping mapping, MapParquetLeaves(file.schema(), *target_.copy.schema,
                                                           target_.copy.match, file.file_name));
     const std::vector<LeafColumn>& wanted = inputs_[0].file->columns;
@@ -254,14 +270,16 @@ class Concatenation {
       return target_.copy.match == MatchBy::kFieldId ? fmt::format("{}", column.field_id)
                                                      : column.dotted_path;
     };
-    std::set<std::string> names, own;
+    std::multiset<std::string> names, own;
     for (const LeafColumn& column : wanted) names.insert(name_of(column));
+    for (const LeafColumn& column : file.columns) own.insert(name_of(column));
     for (const LeafColumn& column : file.columns) {
-      if (!names.contains(name_of(column))) return HasMore(column, file.file_name);
-      own.insert(name_of(column));
+      const std::string name = name_of(column);
+      if (own.count(name) > names.count(name)) return HasMore(column, file.file_name);
     }
     for (const LeafColumn& column : wanted) {
-      if (!own.contains(name_of(column))) return Lacks(column, file.file_name);
+      const std::string name = name_of(column);
+      if (names.count(name) > own.count(name)) return Lacks(column, file.file_name);
     }
     return {};
   }
@@ -368,7 +386,7 @@ class Concatenation {
       ScanSpec spec;
       spec.wanted = schema_;
       spec.mapping = inputs_[0].mapping;
-      spec.mapping.cuts_int96_digits = true;  // on both sides
+      spec.mapping.digits = DigitsOfTimes::kMayBeCut;  // on both sides
       return ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(source), file_name,
                                  std::move(spec), memory_);
     };

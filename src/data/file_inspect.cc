@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 
-#include "data/avro_batches.h"
 #include "data/avro_file.h"
 #include "data/bitmap.h"
 #include "data/borrowed_source.h"
@@ -34,9 +33,6 @@ std::string TextField(const ThriftValue& record, int16_t id) {
 void AddName(std::vector<std::string>& names, std::string_view name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
 }
-
-constexpr int64_t kAvroBatchRows = 65'536;
-constexpr int64_t kAvroBatchBytes = int64_t{8} << 20;
 
 // Counts the rows that can be read.
 Result<int64_t> CountRows(const Context& ctx, BatchSource& source) {
@@ -247,27 +243,6 @@ std::string DescribeAvro(const AvroType& type) {
   return "";
 }
 
-// Whether every datum can be read, by the schema alone: types of any kind are walked over.
-Status WalkRecords(AvroFileReader& file, const AvroBlock& block) {
-  AvroCursor cursor = file.CursorOf(block);
-  for (int64_t i = 0; i < block.record_count && cursor.ok(); ++i) {
-    cursor.Skip(file.header().schema.root());
-  }
-  return file.CheckBlockEnd(block, cursor);
-}
-
-// Reads what has a form in columns; the rest was walked over.
-Status DecodeAvro(const Context& ctx, ByteSource& source, const FileReport& report,
-                  ArrowMemory& memory) {
-  auto rows =
-      AvroBatchReader::Open(ctx, source, report.file_name, AvroTimestamps::kAvro, *memory.pool());
-  if (!rows.ok()) return rows.status().code() == Code::kRefused ? Status() : rows.status();
-  while (true) {
-    PF_ASSIGN(const auto batch, (*rows)->Next(ctx, kAvroBatchRows, kAvroBatchBytes));
-    if (batch == nullptr) return {};
-  }
-}
-
 Status InspectAvro(const Context& ctx, ByteSource& source, Inspection inspection,
                    FileReport& report) {
   PF_ASSIGN(const auto file, AvroFileReader::Open(ctx, source, report.file_name));
@@ -293,7 +268,14 @@ Status InspectAvro(const Context& ctx, ByteSource& source, Inspection inspection
     if (!block) break;
     ++report.block_count;
     rows += block->record_count;
-    if (inspection == Inspection::kDecode) PF_TRY(WalkRecords(*file, *block));
+    if (inspection != Inspection::kDecode) continue;
+    // Every datum is gone over, whatever its type.
+    AvroCursor cursor = file->CursorOf(*block);
+    for (int64_t i = 0; i < block->record_count && cursor.ok(); ++i) {
+      PF_TRY(ctx.CheckStop("reading Avro"));
+      cursor.Skip(header.schema.root());
+    }
+    PF_TRY(file->CheckBlockEnd(*block, cursor));
   }
   report.row_count = rows;
   return {};
@@ -308,13 +290,11 @@ Status ReadBlob(const Context& ctx, ByteSource& source, const std::string& file_
             ParseVector(std::as_bytes(std::span(bytes)),
                         fmt::format("{}, blob at {}", file_name, group.blob->offset)));
   group.position_count = static_cast<int64_t>(vector.positions.cardinality());
-  const std::string* promised = group.blob->Property("cardinality");
-  if (promised != nullptr && *promised != std::to_string(*group.position_count)) {
-    return Status(
-        Code::kCorruption,
-        fmt::format("inspect {}: the deletion vector at {} holds {} positions, the footer "
-                    "says {}",
-                    file_name, group.blob->offset, *group.position_count, *promised));
+  const auto said = group.blob->Property("cardinality");
+  if (said && *said != std::to_string(*group.position_count)) {
+    return Status(Code::kCorruption,
+                  fmt::format("read {}: the blob at {} holds {} positions, its property says {}",
+                              file_name, group.blob->offset, *group.position_count, *said));
   }
   return {};
 }
@@ -400,7 +380,6 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
     }
     case FileFormat::kAvro:
       PF_TRY(InspectAvro(ctx, source, inspection, report));
-      if (decodes && !report.columns.empty()) PF_TRY(DecodeAvro(ctx, source, report, memory));
       return report;
     case FileFormat::kPuffin:
       PF_TRY(InspectPuffin(ctx, source, inspection, report));

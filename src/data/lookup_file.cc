@@ -197,14 +197,15 @@ std::string LookupIdentity::ToText() const {
 Result<int64_t> WriteLookupFile(const Context& ctx, BatchSource& rows, const KeyEncoder& keys,
                                 const LookupIdentity& identity, const LookupLimits& limits,
                                 ByteSink& out, ArrowMemory& memory) {
+  if (HasDictionaries(*rows.schema())) {
+    return Status(Code::kRefused,
+                  fmt::format("write a lookup file: dictionary columns must be read as values: {}",
+                              rows.schema()->ToString()));
+  }
   Writer writer(identity, limits, out, memory);
   while (true) {
     PF_ASSIGN(const auto batch, rows.Next(ctx));
     if (batch == nullptr) break;
-    if (HasDictionary(*batch->schema())) {
-      return Status(Code::kInvalidArgument,
-                    "write a lookup file: columns of dictionaries must be read as their values");
-    }
     PF_ASSIGN(const EncodedKeys batch_keys, keys.Encode(*batch));
     PF_TRY(writer.Add(ctx, *batch, batch_keys));
   }

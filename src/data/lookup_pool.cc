@@ -103,8 +103,8 @@ Result<std::unique_ptr<LookupReader>> LookupPool::Acquire(const Context& ctx,
 }
 
 Status LookupPool::Attach(const Context& ctx, LookupReader& reader) {
-  if (!reader.file_name_.empty()) {
-    Unpin(reader);  // from a call that failed behind it
+  if (!reader.file_name_.empty()) {  // it was there and could not be opened
+    Unpin(reader);
     reader.file_name_.clear();
   }
   while (true) {
@@ -267,7 +267,7 @@ LookupReader::~LookupReader() {
 }
 
 Result<std::optional<FoundRow>> LookupReader::Find(const Context& ctx, std::string_view key) {
-  // A failure while the file was made anew is over, perhaps.
+  // A file that was damaged, and that could not be made anew when this was asked for last.
   if (!cursor_) PF_TRY(pool_.Attach(ctx, *this));
   auto found = cursor_->Find(ctx, key);
   if (found.ok() || found.status().code() != Code::kCorruption || was_rebuilt_) return found;

@@ -47,15 +47,14 @@ Result<LoserTree> LoserTree::Make(const Context& ctx,
 }
 
 Status LoserTree::Load(const Context& ctx, Cursor& cursor) {
-  if (cursor.batch != nullptr && cursor.keys->count() > 0) {
+  const bool is_first = cursor.batch == nullptr;
+  if (!is_first) {
     cursor.last_key = std::string((*cursor.keys)[cursor.keys->count() - 1]);
   }
-  const bool is_first = cursor.batch == nullptr;
   cursor.batch = nullptr;
   cursor.keys = nullptr;
-  cursor.grant.Release();
-  PF_ASSIGN(cursor.batch, cursor.source->Next(ctx));
   cursor.row = 0;
+  PF_ASSIGN(cursor.batch, cursor.source->Next(ctx));
   if (cursor.batch == nullptr) return {};
   PF_ASSIGN(EncodedKeys keys, keys_->Encode(*cursor.batch));
   const auto key_bytes =
@@ -67,18 +66,22 @@ Status LoserTree::Load(const Context& ctx, Cursor& cursor) {
                               "merge fewer at once)",
                               cursors_.size(), key_bytes));
   }
-  cursor.grant = std::move(grant).value();
-  cursor.keys = std::make_shared<const EncodedKeys>(std::move(keys));
+  const auto charged = std::make_shared<const ChargedKeys>(
+      ChargedKeys{.keys = std::move(keys), .grant = std::move(grant).value()});
+  cursor.keys = std::shared_ptr<const EncodedKeys>(charged, &charged->keys);
   // A source out of order would silently break what rests on the merge: one look a row is cheap.
   std::string_view before = is_first ? std::string_view() : std::string_view(cursor.last_key);
+  uint64_t prefix_before = KeyPrefix(before);
   for (size_t i = 0; i < cursor.keys->count(); ++i) {
     const std::string_view key = (*cursor.keys)[i];
-    if (key < before) {
+    const uint64_t prefix = KeyPrefix(key);
+    if (prefix < prefix_before || (prefix == prefix_before && key < before)) {
       return Status(
           Code::kCorruption,
           fmt::format("merge: a source is not sorted by its keys at row {} of a batch", i));
     }
     before = key;
+    prefix_before = prefix;
   }
   cursor.prefix = KeyPrefix(cursor.key());
   return {};
@@ -153,25 +156,33 @@ size_t LoserTree::RowsBefore(size_t source, size_t other, size_t limit) const {
   return low;
 }
 
-Result<std::optional<SortedRun>> LoserTree::Next(const Context& ctx, int64_t rows_max) {
+Result<const SortedRun*> LoserTree::Next(const Context& ctx, int64_t rows_max) {
   PF_CHECK(rows_max > 0, "a run of no row");
-  const size_t winner = losers_[0];
-  if (winner >= cursors_.size() || cursors_[winner].is_at_end()) {
-    return std::optional<SortedRun>();
+  if (winner_before_ < cursors_.size()) {
+    Cursor& before = cursors_[winner_before_];
+    if (before.run.batch != before.batch) before.run = {};  // that batch is through
   }
+  const size_t winner = losers_[0];
+  if (winner >= cursors_.size() || cursors_[winner].is_at_end()) return nullptr;
   Cursor& cursor = cursors_[winner];
   const size_t limit = std::min(cursor.keys->count() - cursor.row, static_cast<size_t>(rows_max));
   size_t count = 1;
-  if (galloping_ == Galloping::kOn) {
+  // Looking for the end of a run costs more than a match: only a source that wins twice has one.
+  if (galloping_ == Galloping::kOn && winner == winner_before_) {
     const size_t challenger = Challenger();
     const bool is_alone = challenger >= cursors_.size() || cursors_[challenger].is_at_end();
     count = is_alone ? limit : RowsBefore(winner, challenger, limit);
   }
-  SortedRun run{.source = winner,
-                .batch = cursor.batch,
-                .keys = cursor.keys,
-                .begin = static_cast<int64_t>(cursor.row),
-                .count = static_cast<int64_t>(count)};
+  winner_before_ = winner;
+  SortedRun& run = cursor.run;
+  // Counting references costs as much as a match.
+  if (run.batch != cursor.batch) {
+    run.source = winner;
+    run.batch = cursor.batch;
+    run.keys = cursor.keys;
+  }
+  run.begin = static_cast<int64_t>(cursor.row);
+  run.count = static_cast<int64_t>(count);
   cursor.row += count;
   if (cursor.row == cursor.keys->count()) {
     PF_TRY(Load(ctx, cursor));
@@ -179,7 +190,7 @@ Result<std::optional<SortedRun>> LoserTree::Next(const Context& ctx, int64_t row
     cursor.prefix = KeyPrefix(cursor.key());
   }
   Replay(winner);
-  return std::optional(std::move(run));
+  return &run;
 }
 
 }  // namespace partforge::data

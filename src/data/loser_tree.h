@@ -21,7 +21,7 @@ enum class TieOrder : uint8_t {
 // Off only to compare with.
 enum class Galloping : uint8_t { kOn, kOff };
 
-// Rows that come next in key order, all from one batch of one source.
+// Rows [begin, begin + count) that come next in key order, all from one batch of one source.
 struct SortedRun {
   size_t source = 0;
   std::shared_ptr<arrow::RecordBatch> batch;
@@ -45,14 +45,19 @@ class LoserTree {
                                 const KeyEncoder& keys, TieOrder ties,
                                 Galloping galloping = Galloping::kOn);
 
-  // The longest run that is known to come next, at most `rows_max`; none at the end. kCorruption
-  // when a source turns out not to be sorted.
-  Result<std::optional<SortedRun>> Next(const Context& ctx, int64_t rows_max);
+  // A run that comes next, at most `rows_max` rows; null at the end. It stands until the next call.
+  // kCorruption when a source turns out not to be sorted.
+  Result<const SortedRun*> Next(const Context& ctx, int64_t rows_max);
   // The first key of any source but the one that is next: up to there that one has keys alone. None
   // when it is the last. Valid until Next.
   std::optional<std::string_view> NextForeignKey() const;
 
  private:
+  // Keys are no Arrow buffers: their memory is charged here, until nobody holds them.
+  struct ChargedKeys {
+    EncodedKeys keys;
+    MemoryGrant grant;
+  };
   struct Cursor {
     BatchSource* source = nullptr;
     std::shared_ptr<arrow::RecordBatch> batch;  // null: at the end
@@ -60,7 +65,7 @@ class LoserTree {
     size_t row = 0;
     uint64_t prefix = 0;   // of the key at `row`
     std::string last_key;  // of the batch before, to check the order
-    MemoryGrant grant;     // for the keys, which are no Arrow buffers
+    SortedRun run;         // handed out last
     std::string_view key() const { return (*keys)[row]; }
     bool is_at_end() const { return batch == nullptr; }
   };
@@ -82,6 +87,7 @@ class LoserTree {
   // losers_[1 …) holds the loser of each match; losers_[0] the winner of all.
   std::vector<size_t> losers_;
   size_t leaves_ = 0;
+  size_t winner_before_ = SIZE_MAX;  // whose run was handed out last; SIZE_MAX: none yet
 };
 
 // How many rows a batch of each of `sources` may have so that all of them and their keys fit; never

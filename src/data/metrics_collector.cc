@@ -314,8 +314,10 @@ Column MakeColumn(const arrow::Field& field, const std::string& parent, bool is_
   leaf->is_repeated = is_repeated;
   leaf->value_count = 0;
   leaf->null_count = 0;
-  const arrow::Type::type id = column.type->id();
-  if (id == arrow::Type::FLOAT || id == arrow::Type::DOUBLE) leaf->nan_count = 0;
+  // Nobody counts those of half floats: unknown is not none.
+  const bool counts_nans =
+      column.type->id() == arrow::Type::FLOAT || column.type->id() == arrow::Type::DOUBLE;
+  if (counts_nans) leaf->nan_count = 0;
   column.leaf = leaf.get();
   leaves.push_back(std::move(leaf));
   return column;

@@ -12,7 +12,6 @@
 #include <arrow/util/thread_pool.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -57,72 +56,19 @@ class Parent {
 };
 
 // The file, whose bytes the parent reads.
-class ParentFile final : public arrow::io::RandomAccessFile {
- public:
-  ParentFile(Parent& parent, int64_t size_bytes) : parent_(parent), size_bytes_(size_bytes) {}
-
-  arrow::Status Close() override {
-    is_closed_ = true;
-    return arrow::Status::OK();
-  }
-  bool closed() const override { return is_closed_; }
-  arrow::Result<int64_t> Tell() const override { return position_; }
-  arrow::Status Seek(int64_t position) override {
-    if (position < 0) return arrow::Status::IOError("seek before the file: ", position);
-    position_ = position;
-    return arrow::Status::OK();
-  }
-  arrow::Result<int64_t> GetSize() override { return size_bytes_; }
-  arrow::Result<int64_t> Read(int64_t nbytes, void* out) override {
-    ARROW_ASSIGN_OR_RAISE(const int64_t got, ReadAt(position_, nbytes, out));
-    position_ += got;
-    return got;
-  }
-  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(int64_t nbytes) override {
-    ARROW_ASSIGN_OR_RAISE(auto buffer, ReadAt(position_, nbytes));
-    position_ += buffer->size();
-    return buffer;
-  }
-
-  using RandomAccessFile::ReadAt;
-  arrow::Result<int64_t> ReadAt(int64_t position, int64_t nbytes, void* out) override {
-    if (position < 0 || nbytes < 0) {
-      return arrow::Status::IOError("read outside the file at ", position);
-    }
-    const int64_t count = std::clamp<int64_t>(size_bytes_ - position, 0, nbytes);
-    if (count == 0) return 0;
-    const Status status =
-        Fetch(position, std::span(static_cast<std::byte*>(out), static_cast<size_t>(count)));
-    if (!status.ok()) return ToArrow(status);
-    return count;
-  }
-  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position, int64_t nbytes) override {
-    const int64_t count =
-        std::clamp<int64_t>(size_bytes_ - position, 0, std::max<int64_t>(nbytes, 0));
-    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer, arrow::AllocateBuffer(count));
-    ARROW_ASSIGN_OR_RAISE([[maybe_unused]] const int64_t got,
-                          ReadAt(position, count, buffer->mutable_data()));
-    return buffer;
-  }
-
- private:
-  Status Fetch(int64_t offset, std::span<std::byte> out) {
+std::shared_ptr<arrow::io::RandomAccessFile> ParentFile(Parent& parent, int64_t size_bytes) {
+  return FileForArrow(size_bytes, [&parent](int64_t offset, std::span<std::byte> out) -> Status {
     const auto length = static_cast<int64_t>(out.size());
     OrcFrameWriter request;
     request.Number(offset).Number(length);
-    PF_TRY(parent_.Send(OrcFrame::kRead, request.bytes()));
-    PF_ASSIGN(const auto head, parent_.ReceiveHead(length));
+    PF_TRY(parent.Send(OrcFrame::kRead, request.bytes()));
+    PF_ASSIGN(const auto head, parent.ReceiveHead(length));
     if (!head || head->kind != OrcFrame::kBytes || head->length != length) {
       return Status(Code::kUnavailable, "the parent could not read the file");
     }
-    return parent_.ReceiveInto(out);
-  }
-
-  Parent& parent_;
-  const int64_t size_bytes_;
-  int64_t position_ = 0;
-  bool is_closed_ = false;
-};
+    return parent.ReceiveInto(out);
+  });
+}
 
 class Decoder {
  public:
@@ -173,9 +119,8 @@ class Decoder {
 
   Status Open(int64_t size_bytes) {
     PF_TRY(LimitOwnCpu(batch_cpu_seconds_));
-    PF_ARROW_ASSIGN(reader_,
-                    orc::ORCFileReader::Open(std::make_shared<ParentFile>(parent_, size_bytes),
-                                             arrow::system_memory_pool()));
+    PF_ARROW_ASSIGN(reader_, orc::ORCFileReader::Open(ParentFile(parent_, size_bytes),
+                                                      arrow::system_memory_pool()));
     PF_ARROW_ASSIGN(schema_, reader_->ReadSchema());
     PF_ARROW_ASSIGN(const auto codec, reader_->GetCompression());
     OrcFrameWriter description;

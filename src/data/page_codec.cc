@@ -5,8 +5,10 @@
 #include <arrow/util/compression.h>
 #include <fmt/format.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "data/arrow_edge.h"
@@ -22,7 +24,11 @@ Status Corrupt(std::string_view what, std::string found) {
 
 Result<int64_t> Size(const ThriftValue& record, int16_t id, std::string_view what) {
   PF_ASSIGN(const int64_t size, RequireInt(record, id, what));
-  if (size < 0 || size > kPageBytesMax) return Corrupt(what, fmt::format("a size of {}", size));
+  if (size < 0) return Corrupt(what, fmt::format("a size of {}", size));
+  if (size > kPageBytesMax) {
+    return Status(Code::kRefused, fmt::format("read pages of {}: a size or count above {}: {}",
+                                              what, kPageBytesMax, size));
+  }
   return size;
 }
 
@@ -38,8 +44,13 @@ bool IsDictionaryEncoding(int encoding) {
 }
 
 Result<PageHeader> ParsePageHeader(std::span<const std::byte> bytes, std::string_view what) {
-  const auto head = bytes.first(std::min(bytes.size(), kPageHeaderBytesMax));
-  PF_ASSIGN(const ThriftParsed parsed, ParseThriftStruct(head, what, kPageHeaderValuesMax));
+  // A header holds a page's statistics at most: sixteen megabytes is what others read, and no list
+  // is in it.
+  constexpr size_t kHeaderBytesMax = size_t{16} << 20;
+  constexpr int64_t kHeaderValuesMax = 1000;
+  PF_ASSIGN(const ThriftParsed parsed,
+            ParseThriftStruct(bytes.first(std::min(bytes.size(), kHeaderBytesMax)), what,
+                              kHeaderValuesMax));
   PageHeader header;
   header.header_bytes = static_cast<int64_t>(parsed.size_bytes);
   const ThriftValue& tree = parsed.value;
@@ -137,7 +148,45 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
 
 struct PageCompressor::State {
   bool is_plain = false;
+  std::string stored, scratch;
   std::unique_ptr<arrow::util::Codec> codec;
+  // zstd is called directly: the library's codec makes new contexts, and so clears a megabyte of
+  // tables, for each page. Made when they are first needed.
+  bool is_zstd = false;
+  int zstd_level = 0;
+  std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_out{nullptr, ZSTD_freeCCtx};
+  std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> zstd_in{nullptr, ZSTD_freeDCtx};
+
+  // Fills `plain`, whose size is what the header says.
+  Status UnpackZstd(std::span<const std::byte> packed, std::string_view what, std::string& plain) {
+    if (zstd_in == nullptr) zstd_in.reset(ZSTD_createDCtx());
+    if (zstd_in == nullptr) return Status(Code::kExhausted, "open zstd: no memory");
+    const size_t got = ZSTD_decompressDCtx(zstd_in.get(), plain.data(), plain.size(), packed.data(),
+                                           packed.size());
+    if (ZSTD_isError(got) != 0) return Corrupt(what, ZSTD_getErrorName(got));
+    if (got != plain.size()) {
+      return Corrupt(what,
+                     fmt::format("a page of {} bytes, its header says {}", got, plain.size()));
+    }
+    return {};
+  }
+
+  // Room for that many bytes in `stored`, which never shrinks: growing clears.
+  void MakeRoom(size_t bytes) {
+    if (stored.size() < bytes) stored.resize(bytes);
+  }
+
+  Result<std::string_view> PackZstd(std::string_view plain) {
+    if (zstd_out == nullptr) zstd_out.reset(ZSTD_createCCtx());
+    if (zstd_out == nullptr) return Status(Code::kExhausted, "open zstd: no memory");
+    MakeRoom(ZSTD_compressBound(plain.size()));
+    const size_t got = ZSTD_compressCCtx(zstd_out.get(), stored.data(), stored.size(), plain.data(),
+                                         plain.size(), zstd_level);
+    if (ZSTD_isError(got) != 0) {
+      return Status(Code::kInternal, fmt::format("compress a page: {}", ZSTD_getErrorName(got)));
+    }
+    return std::string_view(stored).substr(0, got);
+  }
 };
 PageCompressor::PageCompressor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PageCompressor::~PageCompressor() = default;
@@ -164,9 +213,13 @@ Result<PageCompressor> PageCompressor::Make(int32_t codec, std::optional<int> le
     case 5:
       type = Compression::LZ4_HADOOP;
       break;
-    case 6:
-      type = Compression::ZSTD;
-      break;
+    case 6: {
+      PF_ARROW_ASSIGN(const int level_of_arrow,
+                      arrow::util::Codec::DefaultCompressionLevel(Compression::ZSTD));
+      state->is_zstd = true;
+      state->zstd_level = level.value_or(level_of_arrow);
+      return PageCompressor(std::move(state));
+    }
     case 7:
       type = Compression::LZ4;
       break;
@@ -190,12 +243,11 @@ Status PageCompressor::Decompress(std::span<const std::byte> stored, int64_t pla
   }
   if (plain_bytes > kPageRatioFromBytes &&
       plain_bytes / kPageRatioMax > static_cast<int64_t>(stored.size())) {
-    return Status(
-        Code::kRefused,
-        fmt::format("read pages of {}: a page of {} bytes out of {}; the most is {} times", what,
-                    plain_bytes, stored.size(), kPageRatioMax));
+    return Status(Code::kRefused, fmt::format("read pages of {}: a page of {} bytes out of {}",
+                                              what, plain_bytes, stored.size()));
   }
   plain.resize(static_cast<size_t>(plain_bytes));
+  if (state_->is_zstd) return state_->UnpackZstd(stored, what, plain);
   const auto got = state_->codec->Decompress(static_cast<int64_t>(stored.size()),
                                              reinterpret_cast<const uint8_t*>(stored.data()),
                                              plain_bytes, reinterpret_cast<uint8_t*>(plain.data()));
@@ -206,19 +258,21 @@ Status PageCompressor::Decompress(std::span<const std::byte> stored, int64_t pla
   return {};
 }
 
-Status PageCompressor::Compress(std::string_view plain, std::string& stored) {
-  if (state_->is_plain) {
-    stored.assign(plain);
-    return {};
-  }
+Result<std::string_view> PageCompressor::Compress(std::string_view plain) {
+  if (state_->is_plain) return plain;
+  if (state_->is_zstd) return state_->PackZstd(plain);
   const auto* data = reinterpret_cast<const uint8_t*>(plain.data());
   const auto size = static_cast<int64_t>(plain.size());
-  stored.resize(static_cast<size_t>(state_->codec->MaxCompressedLen(size, data)));
+  state_->MakeRoom(static_cast<size_t>(state_->codec->MaxCompressedLen(size, data)));
+  std::string& stored = state_->stored;
   PF_ARROW_ASSIGN(const int64_t written,
                   state_->codec->Compress(size, data, static_cast<int64_t>(stored.size()),
                                           reinterpret_cast<uint8_t*>(stored.data())));
-  stored.resize(static_cast<size_t>(written));
-  return {};
+  return std::string_view(stored).substr(0, static_cast<size_t>(written));
+}
+
+std::string& PageCompressor::scratch() {
+  return state_->scratch;
 }
 
 namespace {
@@ -345,17 +399,26 @@ class HybridReader {
 bool Unpack(const HybridReader::Run& run, int bit_width, int64_t count, uint32_t* out) {
   if ((count * bit_width + 7) / 8 > run.packed_bytes) return false;
   const uint64_t mask = (uint64_t{1} << bit_width) - 1;
-  const uint8_t* at = run.packed;
-  uint64_t bits = 0;
-  int have = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    while (have < bit_width) {
-      bits |= uint64_t{*at++} << have;
-      have += 8;
+  int64_t i = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    // A value of 32 bits and the 7 bits before it lie within the eight bytes from its first on.
+    const int64_t whole = (run.packed_bytes - 8) * 8 / bit_width;
+    for (const int64_t end = std::min(count, whole); i < end; ++i) {
+      const int64_t bit = i * bit_width;
+      uint64_t word = 0;
+      std::memcpy(&word, run.packed + bit / 8, sizeof word);
+      out[i] = static_cast<uint32_t>(word >> (bit % 8) & mask);
     }
-    out[i] = static_cast<uint32_t>(bits & mask);
-    bits >>= bit_width;
-    have -= bit_width;
+  }
+  for (; i < count; ++i) {
+    uint64_t value = 0;
+    const int64_t bit = i * bit_width;
+    for (int64_t at = bit / 8; at * 8 < bit + bit_width; ++at) {
+      const int64_t shift = at * 8 - bit;
+      const uint64_t byte = run.packed[at];
+      value |= shift < 0 ? byte >> -shift : byte << shift;
+    }
+    out[i] = static_cast<uint32_t>(value & mask);
   }
   return true;
 }
@@ -443,14 +506,21 @@ void PutPacked(std::span<const uint32_t> values, int bit_width, std::string& out
   if (values.empty()) return;
   const size_t groups = (values.size() + 7) / 8;
   PutVarint(static_cast<uint32_t>(groups << 1 | 1), out);
+  const size_t begin = out.size(), size = groups * static_cast<size_t>(bit_width);
+  out.resize(begin + size);
+  char* at = out.data() + begin;
   uint64_t bits = 0;
-  int have = 0;
-  for (size_t i = 0; i < groups * 8; ++i) {
-    bits |= uint64_t{i < values.size() ? values[i] : 0} << have;
-    for (have += bit_width; have >= 8; have -= 8, bits >>= 8) {
-      out.push_back(static_cast<char>(bits));
+  int have = 0;  // below 32 before each value
+  for (const uint32_t value : values) {
+    bits |= uint64_t{value} << have;
+    have += bit_width;
+    if (have >= 32) {
+      for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(bits >> (8 * i));
+      bits >>= 32;
+      have -= 32;
     }
   }
+  for (; have > 0; have -= 8, bits >>= 8) *at++ = static_cast<char>(bits);
 }
 
 }  // namespace
@@ -518,11 +588,10 @@ Result<int64_t> WriteDataPage(const PageParts& parts, const LeafColumn& column,
   ThriftValue header = ThriftValue::Struct();
   header.Set(page_header::kType, ThriftValue::I32(static_cast<int32_t>(parts.type)));
   ThriftValue data = ThriftValue::Struct();
-  std::string plain, stored;
   if (parts.type == PageType::kDataV2) {
     PF_TRY(CheckPageSize(parts.values.size() + parts.definition_levels.size() +
                          parts.repetition_levels.size()));
-    PF_TRY(compressor.Compress(parts.values, stored));
+    PF_ASSIGN(const std::string_view stored, compressor.Compress(parts.values));
     const auto set = [&](int16_t id, int64_t value) {
       data.Set(id, ThriftValue::I32(static_cast<int32_t>(value)));
     };
@@ -536,17 +605,24 @@ Result<int64_t> WriteDataPage(const PageParts& parts, const LeafColumn& column,
         static_cast<int64_t>(parts.repetition_levels.size()));
     data.Set(data_page_header_v2::kIsCompressed, ThriftValue::Bool(true));
     header.Set(page_header::kDataPageV2, std::move(data));
-    std::string body(parts.repetition_levels);
+    std::string& body = compressor.scratch();
+    body = parts.repetition_levels;
     body += parts.definition_levels;
     const auto plain_bytes = static_cast<int64_t>(body.size() + parts.values.size());
     body += stored;
     return PutPage(header, plain_bytes, body, out);
   }
-  if (column.max_repetition_level > 0) PutLevels(parts.repetition_levels, plain);
-  if (column.max_definition_level > 0) PutLevels(parts.definition_levels, plain);
-  plain += parts.values;
+  std::string_view plain = parts.values;
+  if (column.max_definition_level > 0) {
+    std::string& whole = compressor.scratch();
+    whole.clear();
+    if (column.max_repetition_level > 0) PutLevels(parts.repetition_levels, whole);
+    PutLevels(parts.definition_levels, whole);
+    whole += parts.values;
+    plain = whole;
+  }
   PF_TRY(CheckPageSize(plain.size()));
-  PF_TRY(compressor.Compress(plain, stored));
+  PF_ASSIGN(const std::string_view stored, compressor.Compress(plain));
   const auto set = [&](int16_t id, int64_t value) {
     data.Set(id, ThriftValue::I32(static_cast<int32_t>(value)));
   };
@@ -561,8 +637,7 @@ Result<int64_t> WriteDataPage(const PageParts& parts, const LeafColumn& column,
 Result<int64_t> WriteDictionaryPage(std::string_view values, int64_t entry_count,
                                     PageCompressor& compressor, std::string& out) {
   PF_TRY(CheckPageSize(values.size()));
-  std::string stored;
-  PF_TRY(compressor.Compress(values, stored));
+  PF_ASSIGN(const std::string_view stored, compressor.Compress(values));
   ThriftValue data = ThriftValue::Struct();
   data.Set(dictionary_page_header::kNumValues, ThriftValue::I32(static_cast<int32_t>(entry_count)));
   data.Set(dictionary_page_header::kEncoding,

@@ -52,21 +52,18 @@ struct PageHeader {
   bool is_data() const { return type == PageType::kData || type == PageType::kDataV2; }
 };
 
-// Largest body of a page, stored or plain; larger ones are refused as kCorruption.
+// Largest body of a page, stored or plain; larger ones are kRefused, which leaves them to the
+// library.
 inline constexpr int64_t kPageBytesMax = int64_t{1} << 30;
 
 // Most levels or indices of one page that are decoded; pages of more are left to the library.
 inline constexpr int64_t kPageValuesMax = int64_t{1} << 24;
-// A page above the first size that is more than that many times its stored bytes is left to the
-// library, too.
+// A page above the first size that is more than that many times its stored bytes is kRefused too.
 inline constexpr int64_t kPageRatioFromBytes = int64_t{64} << 20;
 inline constexpr int64_t kPageRatioMax = 1000;
-// Longest header, and most values in it: what is in one beside sizes are a page's statistics.
-inline constexpr size_t kPageHeaderBytesMax = size_t{16} << 20;
-inline constexpr size_t kPageHeaderValuesMax = 1000;
 
 // The header that `bytes` begin with. kCorruption for what is none, and for counts and sizes that
-// are negative or above kPageBytesMax.
+// are negative; kRefused for those above kPageBytesMax.
 Result<PageHeader> ParsePageHeader(std::span<const std::byte> bytes, std::string_view what);
 
 // A page of a chunk held in memory.
@@ -93,7 +90,10 @@ class PageCompressor {
   // Replaces `plain` by the plain bytes, exactly `plain_bytes` of them; kCorruption otherwise.
   Status Decompress(std::span<const std::byte> stored, int64_t plain_bytes, std::string_view what,
                     std::string& plain);
-  Status Compress(std::string_view plain, std::string& stored);
+  // The view holds until the next call.
+  Result<std::string_view> Compress(std::string_view plain);
+  // A buffer whose memory serves all pages, for what is to be compressed.
+  std::string& scratch();
 
  private:
   struct State;

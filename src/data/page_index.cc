@@ -54,7 +54,7 @@ Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSourc
         page.bytes.length > chunk.bytes.end() - page.bytes.offset) {
       return Corrupt(what, fmt::format("a page lies outside its chunk at {}", page.bytes.offset));
     }
-    // A page without a row begins where the next one does.
+    // Pages without a row are legal: the next one begins at the same row.
     if (page.first_row < row || page.first_row > row_count || (row < 0 && page.first_row != 0)) {
       return Corrupt(what, fmt::format("rows of pages do not ascend: {}", page.first_row));
     }

@@ -13,7 +13,6 @@
 
 #include "base/hash.h"
 #include "data/field_rows.h"
-#include "data/int96.h"
 #include "data/memory_bytes.h"
 #include "data/page_codec.h"
 #include "data/page_index.h"
@@ -167,7 +166,6 @@ Result<PageSelection> SelectPages(const Context& ctx, ByteSource& source,
   tree.Set(file_metadata::kSchema, ThriftValue::List(ThriftType::kStruct, schema.part));
   tree.Set(file_metadata::kNumRows, ThriftValue::I64(row_count));
   tree.Set(file_metadata::kRowGroups, ThriftValue::List(ThriftType::kStruct, {std::move(group)}));
-  Int96ToBytes(tree);
   PF_ASSIGN(const std::string encoded, EncodeParquetFooter(tree));
   selection.file += encoded;
   return selection;
@@ -186,6 +184,7 @@ class PageCursor final : public FieldCursor {
     return CatchParquet([&]() -> Status {
       parquet::ReaderProperties properties(memory_.pool());
       parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
+      arrow_properties.set_coerce_int96_timestamp_unit(Int96UnitOf(*type));
       pq::FileReaderBuilder builder;
       PF_ARROW_TRY(builder.Open(OpenForArrow(ctx, source_), properties));
       builder.memory_pool(memory_.pool());
@@ -208,6 +207,12 @@ class PageCursor final : public FieldCursor {
   }
 
  private:
+  // Coerced INT96 has the unit of the type asked for.
+  static arrow::TimeUnit::type Int96UnitOf(const arrow::DataType& type) {
+    return type.id() == arrow::Type::TIMESTAMP
+               ? static_cast<const arrow::TimestampType&>(type).unit()
+               : arrow::TimeUnit::MICRO;
+  }
   Result<std::shared_ptr<arrow::Array>> NextArray() {
     return CatchParquet([&]() -> Result<std::shared_ptr<arrow::Array>> {
       std::shared_ptr<arrow::RecordBatch> batch;

@@ -8,7 +8,6 @@
 
 #include "data/borrowed_source.h"
 #include "data/column_stitcher.h"
-#include "data/memory_bytes.h"
 #include "data/parquet_source.h"
 #include "data/row_group_encoder.h"
 
@@ -40,9 +39,9 @@ class ColumnReencoder {
                                         LeafOf(parts_[0], static_cast<int>(target_leaf)));
     const auto at = static_cast<size_t>(place - leaves.begin());
     PF_TRY(CheckLeaf(column, at));
-    MemorySource source(encoded_->bytes);
     ++counts_.columns_decoded;
-    return CopyChunk(ctx, source, encoded_->footer, 0, static_cast<int>(at), column.dotted_path,
+    return CopyChunk(ctx, *encoded_->bytes, encoded_->footer, 0, static_cast<int>(at),
+                     column.dotted_path,
                      at < encoded_->nan_counts.size() ? encoded_->nan_counts[at] : std::nullopt,
                      kBoundBytesMax, file);
   }
@@ -121,6 +120,13 @@ class ColumnReencoder {
     const auto view = ViewChunk(chunk, part.input->file_name);
     if (view.ok()) options.codec = ParquetCodecOfNumber(options_.codec.value_or(view->codec));
     options.codec_level = options_.codec_level;
+    const auto [begin, end] = Siblings(target_leaf);
+    const bool has_fixed = std::any_of(
+        columns_.begin() + static_cast<std::ptrdiff_t>(begin),
+        columns_.begin() + static_cast<std::ptrdiff_t>(end), [](const LeafColumn& column) {
+          return column.type == ParquetType::kFixed && column.scalar == ScalarType::kDecimal;
+        });
+    options.decimals = has_fixed ? DecimalStorage::kFixed : DecimalStorage::kIntegers;
     return options;
   }
 
@@ -150,6 +156,15 @@ class ColumnReencoder {
   std::optional<EncodedFile> encoded_;
   size_t encoded_begin_ = 0;  // first target leaf of the column that is encoded
 };
+
+void AddPages(StitchCounts& into, const StitchCounts& done) {
+  into.pages_copied += done.pages_copied;
+  into.pages_recompressed += done.pages_recompressed;
+  into.pages_remapped += done.pages_remapped;
+  into.pages_materialised += done.pages_materialised;
+  into.pages_filtered += done.pages_filtered;
+  into.pages_dropped += done.pages_dropped;
+}
 
 // One request list for each file, however many of its row groups are in the run.
 Status FetchAhead(const Context& ctx, const std::vector<StitchPart>& parts, size_t columns) {
@@ -209,22 +224,23 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
   counts_.columns.resize(file.columns().size());
   for (size_t i = 0; i < file.columns().size(); ++i) {
     const LeafColumn& column = file.columns()[i];
-    const int64_t copied_before = counts_.pages_copied;
-    const int64_t changed_before = counts_.pages_changed();
-    ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, counts_);
-    auto joined = stitcher.Join(ctx);
+    StitchCounts done;
+    ColumnStitcher stitcher(parts, static_cast<int>(i), column, options_, memory_, done);
+    const Status joined = stitcher.JoinTo(ctx, file);
     ColumnStitchCounts& own = counts_.columns[i];
     if (joined.ok()) {
-      own.pages_copied += counts_.pages_copied - copied_before;
-      own.pages_changed += counts_.pages_changed() - changed_before;
-      PF_TRY(file.AppendPages(ctx, std::as_bytes(std::span(joined->pages))));
-      PF_TRY(file.EndChunk(std::move(joined->chunk)));
+      own.pages_copied += done.pages_copied;
+      own.pages_changed += done.pages_changed();
+      AddPages(counts_, done);
       continue;
     }
-    if (joined.status().code() != Code::kRefused) return joined.status();
-    PF_TRY(reencoder.CopyTo(ctx, i, file));
+    if (joined.code() != Code::kRefused) return joined;
+    if (Status encoded = reencoder.CopyTo(ctx, i, file); !encoded.ok()) {
+      if (encoded.code() == Code::kRefused) file.AbandonRowGroup();
+      return encoded;
+    }
     own.rows_decoded += row_count();
-    if (own.decode_reason.empty()) own.decode_reason = joined.status().message();
+    if (own.decode_reason.empty()) own.decode_reason = joined.message();
   }
   for (const StitchPart& part : parts) part.input->source->DropBefore(INT64_MAX);
   return file.EndRowGroup(ctx);

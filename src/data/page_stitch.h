@@ -64,9 +64,9 @@ struct StitchCounts {
 
 // One row group out of several, in their order. All parts must fit the schema of the file they are
 // written to, with a leaf for every column. Failures: kRefused when a column can be neither
-// stitched nor decoded and encoded to what the file says (the caller decodes the rows then);
-// kCorruption for pages that break a rule; kExhausted when a column of the run does not fit the
-// memory budget.
+// stitched nor decoded and encoded to what the file says: nothing was written, and the caller
+// decodes the rows; kCorruption for pages that break a rule; kExhausted when a column of the run
+// does not fit the memory budget.
 class StitchedRun final : public EncodedRows {
  public:
   // `counts` and `memory` must outlive the run.

@@ -93,9 +93,9 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
   }
   LateIndexes late{.offset_index = std::nullopt, .column_index = std::move(encoded.column_index)};
   if (encoded.offset_index) {
-    PF_ASSIGN(const auto* pages, RequireList(*encoded.offset_index, offset_index::kPageLocations,
-                                             ThriftType::kStruct, options_.file_name));
-    (void)pages;
+    PF_ASSIGN([[maybe_unused]] const auto* pages,
+              RequireList(*encoded.offset_index, offset_index::kPageLocations, ThriftType::kStruct,
+                          options_.file_name));
     for (ThriftValue& page : encoded.offset_index->Find(offset_index::kPageLocations)->items()) {
       PF_ASSIGN(const int64_t offset, RequireInt(page, page_location::kOffset, options_.file_name));
       page.Set(page_location::kOffset, ThriftValue::I64(offset + delta));
@@ -111,6 +111,13 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
   chunks_.push_back(std::move(chunk));
   chunk_start_ = offset_;
   return {};
+}
+
+void ParquetAssembler::AbandonRowGroup() {
+  chunks_.clear();
+  bloom_filters_.clear();
+  late_indexes_.pop_back();
+  nan_counts_.pop_back();
 }
 
 Status ParquetAssembler::EndRowGroup(const Context& ctx) {

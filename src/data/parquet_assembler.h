@@ -44,9 +44,8 @@ class ParquetAssembler {
   // The footer numbers row groups by 16 bits.
   static constexpr int kRowGroupsMax = 32'767;
 
-  // `schema` becomes the file's. Its footer promises that minima and maxima have the order of their
-  // type: chunks whose own file does not are handed over without them. The sink outlives the
-  // assembler.
+  // The file gets the schema, and says that minima and maxima are ordered as types are: chunks with
+  // bounds of another order lose them first. The sink outlives the assembler.
   static Result<ParquetAssembler> Make(ParquetSchema schema, AssemblerOptions options,
                                        ByteSink& sink);
 
@@ -61,6 +60,8 @@ class ParquetAssembler {
   Status AppendPages(const Context& ctx, std::span<const std::byte> bytes);
   Status EndChunk(EncodedChunk chunk);
   Status EndRowGroup(const Context& ctx);
+  // Forgets the open row group. Its pages stay in the file, and nothing refers to them.
+  void AbandonRowGroup();
 
   int64_t row_count() const { return row_count_; }
   int row_group_count() const { return static_cast<int>(row_groups_.size()); }

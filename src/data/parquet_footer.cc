@@ -205,21 +205,6 @@ std::string ParquetFooter::column_path(int column) const {
   return fmt::format("{}", fmt::join(parts, "."));
 }
 
-namespace {
-
-Result<MemoryGrant> ReserveFooter(const Context& ctx, int64_t length, int64_t bytes,
-                                  std::string_view file_name) {
-  auto grant = ctx.memory.TryReserve(bytes);
-  if (grant.ok()) return grant;
-  return Status(
-      Code::kExhausted,
-      fmt::format("read footer of {}: its {} bytes take {} in memory; of the {} of "
-                  "--memory {} are in use",
-                  file_name, length, bytes, ctx.memory.limit_bytes(), ctx.memory.used_bytes()));
-}
-
-}  // namespace
-
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name) {
   const int64_t file_size = source.size_bytes();
@@ -231,17 +216,23 @@ Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
   PF_TRY(read_tail());
   PF_ASSIGN(const int64_t length,
             FooterLength(std::as_bytes(std::span(tail)), file_size, file_name));
-  // Before it is parsed its tree is taken for what writers make it; then what it is.
-  PF_ASSIGN(MemoryGrant expected, ReserveFooter(ctx, length, length * kFooterGrowth, file_name));
+  // Measured: a tree takes 16 to 20 bytes for each of the file's.
+  constexpr int64_t kTreeBytesPerByte = 20;
+  auto grant = ctx.memory.TryReserve(length * kTreeBytesPerByte);
+  if (!grant.ok()) {
+    return Status(
+        Code::kExhausted,
+        fmt::format("read footer of {}: {} bytes in memory, which the budget of {} has no "
+                    "room for (raise --memory)",
+                    file_name, length * kTreeBytesPerByte, ctx.memory.limit_bytes()));
+  }
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {
     tail.assign(static_cast<size_t>(length + kTrailerBytes), '\0');
     PF_TRY(read_tail());
   }
   PF_ASSIGN(ParquetFooter footer,
             ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name));
-  expected.Release();
-  PF_ASSIGN(MemoryGrant grant, ReserveFooter(ctx, length, TreeBytes(footer.tree), file_name));
-  footer.grant = std::make_shared<const MemoryGrant>(std::move(grant));
+  footer.charge = std::make_shared<const MemoryGrant>(std::move(grant).value());
   return footer;
 }
 

@@ -109,9 +109,9 @@ struct ParquetFooter {
   ThriftValue tree = ThriftValue::Struct();  // FileMetaData
   int64_t file_size_bytes = 0;
   int64_t footer_start = 0;  // offset of the first byte of the footer
-  // What the tree takes of the budget; held as long as any copy. Null for a footer that was parsed
-  // from memory.
-  std::shared_ptr<const MemoryGrant> grant = nullptr;
+  // What the tree takes of the memory budget, which must outlive it; null where the footer is one of
+  // ours.
+  std::shared_ptr<const MemoryGrant> charge = nullptr;
 
   int64_t num_rows() const;
   int row_group_count() const;
@@ -122,13 +122,12 @@ struct ParquetFooter {
   std::string column_path(int column) const;  // dotted; "" when there is no row group
 };
 
-// What a footer takes in memory for each of its bytes, at most, as writers make them.
-inline constexpr int64_t kFooterGrowth = 20;
 // Largest footer that is read, in bytes.
 inline constexpr int64_t kParquetFooterBytesMax = int64_t{1} << 30;
 
 // Reads the footer at the end of a file and checks it. kCorruption with the offset. An encrypted
-// footer (magic PARE) is kRefused; kExhausted when the budget has no room for what becomes of it.
+// footer (magic PARE) is kRefused; kExhausted when its tree, twenty times its size, does not fit
+// the memory budget.
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name);
 // The same over the last bytes of a file of `file_size_bytes`; `tail` must hold the whole footer.

@@ -20,14 +20,14 @@ bool IsTrue(const ThriftValue& record, int16_t id, bool fallback) {
 }
 
 std::optional<Bound> BoundOf(const LeafColumn& column, const ThriftValue& statistics,
-                             bool has_type_order, int16_t value_id, int16_t exact_id,
+                             BoundOrder order, int16_t value_id, int16_t exact_id,
                              int16_t deprecated_id) {
-  auto bytes = has_type_order ? BytesField(statistics, value_id) : std::nullopt;
+  auto bytes = BoundsHold(column, order) ? BytesField(statistics, value_id) : std::nullopt;
   // Writers that cut long values did so long before they could say it.
   const bool may_be_cut =
       column.type == ParquetType::kByteArray || column.type == ParquetType::kFixed;
   const bool is_exact = IsTrue(statistics, exact_id, !may_be_cut);
-  if (!bytes && DeprecatedOrderIsRight(column)) bytes = BytesField(statistics, deprecated_id);
+  if (!bytes && DeprecatedBoundsHold(column)) bytes = BytesField(statistics, deprecated_id);
   if (!bytes) return std::nullopt;
   auto value = ScalarOfPlain(column, *bytes);
   if (!value) return std::nullopt;
@@ -44,8 +44,36 @@ ColumnMetrics EmptyMetrics(const LeafColumn& column) {
 
 }  // namespace
 
+bool DeprecatedBoundsHold(const LeafColumn& column) {
+  if (column.is_unsigned) return false;
+  switch (column.type) {
+    case ParquetType::kBoolean:
+    case ParquetType::kInt32:
+    case ParquetType::kInt64:
+    case ParquetType::kFloat:
+    case ParquetType::kDouble:
+      return true;
+    default:
+      return false;
+  }
+}
+
+BoundOrder BoundOrderOf(const ThriftValue& tree, int leaf) {
+  constexpr int16_t kTypeOrder = 1;  // of the union ColumnOrder
+  const ThriftValue* const orders = tree.Find(file_metadata::kColumnOrders);
+  if (orders == nullptr || orders->type() != ThriftType::kList) return BoundOrder::kUnsaid;
+  const auto at = static_cast<size_t>(leaf);
+  if (at >= orders->items().size()) return BoundOrder::kUnsaid;
+  return orders->items()[at].Find(kTypeOrder) != nullptr ? BoundOrder::kOfType : BoundOrder::kOther;
+}
+
+bool BoundsHold(const LeafColumn& column, BoundOrder order) {
+  return order == BoundOrder::kOfType ||
+         (order == BoundOrder::kUnsaid && DeprecatedBoundsHold(column));
+}
+
 Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue& chunk,
-                                     bool has_type_order, std::string_view file_name) {
+                                     BoundOrder order, std::string_view file_name) {
   PF_ASSIGN(const ChunkView view, ViewChunk(chunk, file_name));
   ColumnMetrics metrics = EmptyMetrics(column);
   metrics.compressed_bytes = view.bytes.length;
@@ -60,9 +88,9 @@ Result<ColumnMetrics> MetricsOfChunk(const LeafColumn& column, const ThriftValue
                                        column.max_definition_level == 0 ? 0 : -1, file_name));
   if (nulls >= 0 && nulls <= view.num_values) metrics.null_count = nulls;
   if (metrics.is_repeated) return metrics;
-  metrics.lower = CleanLower(BoundOf(column, *statistics, has_type_order, statistics::kMinValue,
+  metrics.lower = CleanLower(BoundOf(column, *statistics, order, statistics::kMinValue,
                                      statistics::kIsMinValueExact, statistics::kMin));
-  metrics.upper = CleanUpper(BoundOf(column, *statistics, has_type_order, statistics::kMaxValue,
+  metrics.upper = CleanUpper(BoundOf(column, *statistics, order, statistics::kMaxValue,
                                      statistics::kIsMaxValueExact, statistics::kMax));
   return metrics;
 }
@@ -87,7 +115,7 @@ Result<FileMetrics> MetricsOfFooter(const ThriftValue& tree, std::span<const int
     PF_ASSIGN(one.row_count, RequireInt(group, row_group::kNumRows, file_name));
     for (size_t i = 0; i < columns.size(); ++i) {
       PF_ASSIGN(auto metrics, MetricsOfChunk(columns[i], (*chunks)[i],
-                                             HasTypeOrder(tree, i, columns[i]), file_name));
+                                             BoundOrderOf(tree, static_cast<int>(i)), file_name));
       if (nan_counts != nullptr) {
         metrics.nan_count = (*nan_counts)[static_cast<size_t>(chosen[n])][i];
       }

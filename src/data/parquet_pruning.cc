@@ -86,11 +86,6 @@ Result<ParquetPruner> ParquetPruner::Make(const ParquetFooter& footer, const Sch
   return pruner;
 }
 
-bool ParquetPruner::HasTypeOrder(const BoundRange& bound) const {
-  const auto leaf = static_cast<size_t>(bound.leaf);
-  return data::HasTypeOrder(footer_->tree, leaf, columns_[leaf]);
-}
-
 bool ParquetPruner::MayMatch(const BoundRange& bound, const Known& known) const {
   const ColumnRange& range = bound.range;
   if (range.null_is_wanted && known.may_have_null) return true;
@@ -109,9 +104,10 @@ bool ParquetPruner::MayMatch(const BoundRange& bound, const Known& known) const 
 
 Result<bool> ParquetPruner::MayMatch(const Context& ctx, ByteSource& source, int row_group) const {
   for (const BoundRange& bound : bound_) {
-    PF_ASSIGN(const ColumnMetrics metrics, MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
-                                                          footer_->chunk(row_group, bound.leaf),
-                                                          HasTypeOrder(bound), file_name_));
+    PF_ASSIGN(const ColumnMetrics metrics,
+              MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
+                             footer_->chunk(row_group, bound.leaf),
+                             BoundOrderOf(footer_->tree, bound.leaf), file_name_));
     Known known;
     if (metrics.lower) known.lower = metrics.lower->value;
     if (metrics.upper) known.upper = metrics.upper->value;
@@ -159,14 +155,14 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
   const int64_t row_count = footer_->row_group(row_group).Find(row_group::kNumRows)->AsInt();
   std::vector<RowRun> rows{{.begin = 0, .end = static_cast<uint64_t>(row_count)}};
   for (const BoundRange& bound : bound_) {
-    if (!HasTypeOrder(bound)) continue;
+    const LeafColumn& column = columns_[static_cast<size_t>(bound.leaf)];
+    if (!BoundsHold(column, BoundOrderOf(footer_->tree, bound.leaf))) continue;
     PF_ASSIGN(const ChunkView chunk, ViewChunk(footer_->chunk(row_group, bound.leaf), file_name_));
     PF_ASSIGN(const auto offsets, ReadOffsetIndex(ctx, source, chunk, row_count, file_name_));
     if (!offsets) continue;
     PF_ASSIGN(const auto index,
               ReadColumnIndex(ctx, source, chunk, offsets->pages.size(), file_name_));
     if (!index) continue;
-    const LeafColumn& column = columns_[static_cast<size_t>(bound.leaf)];
     std::vector<RowRun> kept;
     for (size_t i = 0; i < offsets->pages.size(); ++i) {
       Known known;

@@ -46,7 +46,6 @@ class ParquetPruner {
     bool may_have_null = true;
     bool may_have_value = true;
   };
-  bool HasTypeOrder(const BoundRange& bound) const;
   bool MayMatch(const BoundRange& bound, const Known& known) const;
   Result<bool> BloomMayMatch(const Context& ctx, ByteSource& source, int row_group,
                              const BoundRange& bound) const;

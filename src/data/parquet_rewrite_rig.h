@@ -52,7 +52,8 @@ class ParquetRewriteFixture : public ParquetFixture {
                                      const std::shared_ptr<arrow::Schema>& wanted) {
     ScanSpec spec;
     spec.wanted = wanted;
-    spec.mapping.match = MatchBy::kName;
+    // As a lake reads: INT96 has no zone, whatever the table says.
+    spec.mapping = {.match = MatchBy::kName, .zones = ZonesOfTimes::kAsWanted};
     return ReadAll(ctx_, *Open(key, spec));
   }
 

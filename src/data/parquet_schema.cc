@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
-#include <set>
 
 namespace partforge::data {
 namespace {
@@ -96,17 +93,6 @@ SchemaNode BuildTree(const ParquetSchema& schema, size_t& next, int& leaf) {
   return node;
 }
 
-bool IsRepeated(const SchemaNode& node) {
-  return IntField(*node.element, schema_element::kRepetition, 0) == kRepeated;
-}
-
-// What stands below a repeated node has its place, not its name: list elements and map entries are
-// called differently by each writer.
-bool StandsByPlace(const SchemaNode& group) {
-  return (group.children.size() == 1 || IsRepeated(group)) &&
-         (IsRepeated(group) || (!group.children.empty() && IsRepeated(group.children[0])));
-}
-
 class LeafMatcher {
  public:
   explicit LeafMatcher(MatchBy match) : match_(match) {}
@@ -120,9 +106,15 @@ class LeafMatcher {
       leaves_.push_back(file.first_leaf);
       return true;
     }
-    const bool by_place = !is_root && StandsByPlace(target);
+    // What stands below a repeated node has its place, not its name: list elements and map entries
+    // are called differently by each writer.
+    const auto is_repeated = [](const SchemaNode& node) {
+      return IntField(*node.element, schema_element::kRepetition, 0) == kRepeated;
+    };
+    const bool by_place = !is_root && (target.children.size() == 1 || is_repeated(target)) &&
+                          (is_repeated(target) || is_repeated(target.children[0]));
     if (by_place && file.children.size() != target.children.size()) return Differ(path);
-    std::vector<bool> is_used(file.children.size());
+    std::vector<bool> is_used(file.children.size(), false);
     for (size_t i = 0; i < target.children.size(); ++i) {
       const SchemaNode& child = target.children[i];
       const std::string child_path =
@@ -130,7 +122,7 @@ class LeafMatcher {
       const SchemaNode* found = by_place ? &file.children[i] : Find(file, child, is_used);
       if (found != nullptr) {
         if (!Match(*found, child, false, child_path)) return false;
-      } else if (is_root && child.is_leaf() && !IsRepeated(child)) {
+      } else if (is_root && child.is_leaf() && !is_repeated(child)) {
         leaves_.push_back(-1);
       } else {
         return Differ(child_path);
@@ -147,26 +139,21 @@ class LeafMatcher {
     difference_ = path;
     return false;
   }
-  // Names and ids need not be unique: each element stands for one column only, and those that are
-  // called alike keep their order.
+  // By id where ids count and the target has one, else by name. Of several that are called the same
+  // each is found once.
   const SchemaNode* Find(const SchemaNode& group, const SchemaNode& wanted,
                          std::vector<bool>& is_used) const {
     const int64_t id = IntField(*wanted.element, schema_element::kFieldId, -1);
-    std::optional<size_t> best;
-    bool best_has_id = false;
     for (size_t i = 0; i < group.children.size(); ++i) {
-      if (is_used[i]) continue;
-      const SchemaNode& child = group.children[i];
-      const bool has_id = IntField(*child.element, schema_element::kFieldId, -1) == id;
-      const bool has_name = NameOf(*child.element) == NameOf(*wanted.element);
-      const bool is_it = match_ == MatchBy::kFieldId ? has_id && (id >= 0 || has_name) : has_name;
-      if (!is_it || (best && (best_has_id || !has_id))) continue;
-      best = i;
-      best_has_id = has_id;
+      const ThriftValue& element = *group.children[i].element;
+      const bool is_it = match_ == MatchBy::kFieldId && id >= 0
+                             ? IntField(element, schema_element::kFieldId, -1) == id
+                             : NameOf(element) == NameOf(*wanted.element);
+      if (!is_it || is_used[i]) continue;
+      is_used[i] = true;
+      return &group.children[i];
     }
-    if (!best) return nullptr;
-    is_used[*best] = true;
-    return &group.children[*best];
+    return nullptr;
   }
 
   const MatchBy match_;
@@ -174,27 +161,7 @@ class LeafMatcher {
   std::string difference_;
 };
 
-// Elements below a repeated one are found by their place: of them only leaves need an id.
-bool CollectIds(const SchemaNode& node, bool by_place, std::set<int64_t>& ids) {
-  const int64_t id = IntField(*node.element, schema_element::kFieldId, -1);
-  if (id >= 0 && !ids.insert(id).second) return false;
-  if (id < 0 && (node.is_leaf() || !by_place)) return false;
-  return std::all_of(node.children.begin(), node.children.end(), [&](const SchemaNode& child) {
-    return CollectIds(child, StandsByPlace(node), ids);
-  });
-}
-
 }  // namespace
-
-Result<bool> HasUniqueIds(const ParquetSchema& schema, std::string_view file_name) {
-  PF_ASSIGN([[maybe_unused]] const auto leaves, SchemaLeaves(schema, file_name));
-  size_t next = 0;
-  int leaf = 0;
-  const SchemaNode root = BuildTree(schema, next, leaf);
-  std::set<int64_t> ids;
-  return std::all_of(root.children.begin(), root.children.end(),
-                     [&](const SchemaNode& child) { return CollectIds(child, false, ids); });
-}
 
 bool LeafMapping::is_identity() const {
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -225,31 +192,6 @@ Result<LeafMapping> MapParquetLeaves(const ParquetSchema& file, const ParquetSch
     if (mapping.leaves[i] < 0) mapping.missing.push_back(static_cast<int>(i));
   }
   return mapping;
-}
-
-bool DeprecatedOrderIsRight(const LeafColumn& column) {
-  if (column.is_unsigned) return false;
-  switch (column.type) {
-    case ParquetType::kBoolean:
-    case ParquetType::kInt32:
-    case ParquetType::kInt64:
-    case ParquetType::kFloat:
-    case ParquetType::kDouble:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool HasTypeOrder(const ThriftValue& footer, size_t leaf, const LeafColumn& column) {
-  const ThriftValue* orders = footer.Find(file_metadata::kColumnOrders);
-  if (orders == nullptr) return DeprecatedOrderIsRight(column);
-  if (orders->type() != ThriftType::kList || leaf >= orders->items().size()) {
-    return false;
-  }
-  const ThriftValue& order = orders->items()[leaf];
-  constexpr int16_t kTypeOrder = 1;
-  return order.type() == ThriftType::kStruct && order.Find(kTypeOrder) != nullptr;
 }
 
 int LeafColumn::value_bytes() const {

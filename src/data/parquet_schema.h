@@ -27,18 +27,12 @@ struct LeafMapping {
   bool is_identity() const;
 };
 
-// Finds a file's columns in the target's schema, each once: of columns called alike the first
-// stands for the first wanted. A schema finds itself as the identity. They must agree in nesting, physical type, length,
+// Finds a file's columns in the target's schema. They must agree in nesting, physical type, length,
 // logical type, repetition and field id; with kName in name instead, and in ids only where both
-// have them. With kFieldId columns may have been renamed since the file was written; what has no id
-// in the target is found by name, where it has none in the file either. Columns and
+// have them. With kFieldId columns may have been renamed since the file was written. Columns and
 // struct fields may stand in another order, and the file may have more of them.
 Result<LeafMapping> MapParquetLeaves(const ParquetSchema& file, const ParquetSchema& target,
                                      MatchBy match, std::string_view file_name);
-
-// Whether columns can be found by id alone: every leaf and every group has one, but groups whose
-// place tells what they are (entries of lists and maps), and no two the same.
-Result<bool> HasUniqueIds(const ParquetSchema& schema, std::string_view file_name);
 
 // Physical types of parquet.thrift.
 enum class ParquetType : int8_t {
@@ -70,12 +64,6 @@ struct LeafColumn {
   // Bytes of one PLAIN value; 0 where values differ in length, and for booleans, which are bits.
   int value_bytes() const;
 };
-// Whether the leaf's `min_value` and `max_value` were found in the order of its type: the footer
-// promises it (union ColumnOrder, TYPE_ORDER), or promises nothing and the type has no other order.
-// Else they say nothing.
-bool HasTypeOrder(const ThriftValue& footer, size_t leaf, const LeafColumn& column);
-// The deprecated fields min and max were compared as signed; right for signed numbers only.
-bool DeprecatedOrderIsRight(const LeafColumn& column);
 // kCorruption for what is no schema.
 Result<std::vector<LeafColumn>> LeafColumns(const ParquetSchema& schema,
                                             std::string_view file_name);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "data/memory_bytes.h"
 #include "data/parquet_assembler.h"
 #include "data/parquet_schema.h"
 #include "data/row_group_copy.h"
@@ -27,23 +26,6 @@ std::optional<ParquetCodec> ParquetCodecOf(std::string_view name) {
   if (lower == "brotli") return ParquetCodec::kBrotli;
   if (lower == "lz4" || lower == "lz4_raw") return ParquetCodec::kLz4Raw;
   if (lower == "zstd") return ParquetCodec::kZstd;
-  return std::nullopt;
-}
-
-std::optional<CodecLevels> LevelsOf(ParquetCodec codec) {
-  switch (codec) {
-    case ParquetCodec::kGzip:
-      return CodecLevels{.lowest = 1, .highest = 9};
-    case ParquetCodec::kBrotli:
-      return CodecLevels{.lowest = 0, .highest = 11};
-    case ParquetCodec::kZstd:
-      return CodecLevels{.lowest = 1, .highest = 22};
-    case ParquetCodec::kLz4Raw:
-      return CodecLevels{.lowest = 1, .highest = 12};
-    case ParquetCodec::kNone:
-    case ParquetCodec::kSnappy:
-      break;
-  }
   return std::nullopt;
 }
 
@@ -71,6 +53,24 @@ ParquetCodec ParquetCodecOfNumber(int32_t number) {
     if (ParquetCodecNumber(codec) == number) return codec;
   }
   return ParquetCodec::kLz4Raw;
+}
+
+std::optional<std::pair<int, int>> LevelsOf(ParquetCodec codec) {
+  using Levels = std::pair<int, int>;
+  switch (codec) {
+    case ParquetCodec::kGzip:
+      return Levels(1, 9);
+    case ParquetCodec::kBrotli:
+      return Levels(0, 11);
+    case ParquetCodec::kZstd:
+      return Levels(1, 22);
+    case ParquetCodec::kLz4Raw:
+      return Levels(1, 12);
+    case ParquetCodec::kNone:
+    case ParquetCodec::kSnappy:
+      break;
+  }
+  return std::nullopt;
 }
 
 Result<DecimalStorage> DecimalStorageFor(const std::shared_ptr<arrow::Schema>& schema,
@@ -209,10 +209,9 @@ class Sink final : public ParquetSink {
     PF_ASSIGN(EncodedFile encoded, encoder_->Finish());
     counts_.rows_encoded += encoder_->row_count();
     encoder_.reset();
-    MemorySource source(encoded.bytes);
     for (int i = 0; i < encoded.footer.row_group_count(); ++i) {
       PF_TRY(CopyRowGroup(
-          ctx, source, encoded.footer, i, file_name_,
+          ctx, *encoded.bytes, encoded.footer, i, file_name_,
           {.nan_counts = encoded.nan_counts, .bound_bytes_max = options_.bound_bytes_max},
           *assembler_));
       ++counts_.row_groups_encoded;

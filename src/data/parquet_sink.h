@@ -18,16 +18,14 @@ namespace partforge::data {
 enum class ParquetCodec : uint8_t { kNone, kSnappy, kGzip, kBrotli, kLz4Raw, kZstd };
 // Names as tables' properties have them: none, uncompressed, snappy, gzip, brotli, lz4_raw, lz4,
 // zstd, in any case.
-// The levels a codec has; none: it has no levels.
-struct CodecLevels {
-  int lowest = 0, highest = 0;
-};
-std::optional<CodecLevels> LevelsOf(ParquetCodec codec);
 std::optional<ParquetCodec> ParquetCodecOf(std::string_view name);
 // CompressionCodec of parquet.thrift.
 int32_t ParquetCodecNumber(ParquetCodec codec);
 // The other way; for what we do not write (LZO, the LZ4 of old writers) its nearest, LZ4_RAW.
 ParquetCodec ParquetCodecOfNumber(int32_t number);
+
+// The least and the highest level of compression; none for a codec without levels.
+std::optional<std::pair<int, int>> LevelsOf(ParquetCodec codec);
 
 enum class DictionaryChoice : uint8_t {
   kAuto,  // by the share of distinct values at the beginning of each row group
@@ -99,8 +97,7 @@ class ParquetSink : public BatchSink {
 
 // One row group encoded in memory as a file of its own.
 struct EncodedFile {
-  std::shared_ptr<const void> owner;  // of the bytes
-  std::span<const std::byte> bytes;
+  std::shared_ptr<ByteSource> bytes;
   ParquetFooter footer;
   // NaNs by leaf; none for columns that are no floats.
   std::vector<std::optional<int64_t>> nan_counts;

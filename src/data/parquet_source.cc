@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/field_rows.h"
-#include "data/int96.h"
+#include "data/int96_check.h"
 #include "data/page_rows.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_pruning.h"
@@ -27,7 +27,6 @@ namespace pq = ::parquet::arrow;
 
 // Buffers of all columns that are decoded at once, and the least of one. What was fetched ahead is
 // copied out of memory, so the size only matters for groups that are too large for that.
-constexpr int64_t kStreamBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytesMin = int64_t{64} << 10;
 constexpr int64_t kStreamBytesMax = int64_t{8} << 20;
 constexpr int64_t kTrailerBytes = 8;
@@ -35,8 +34,7 @@ constexpr int64_t kTailBytes = int64_t{64} << 10;
 
 struct OpenedFile {
   ParquetFooter footer;
-  std::vector<LeafColumn> columns;
-  std::shared_ptr<parquet::FileMetaData> metadata;  // INT96 columns are bytes here
+  std::shared_ptr<parquet::FileMetaData> metadata;
   MemoryGrant grant;  // for `metadata`, which takes about as much as our tree
 };
 
@@ -45,23 +43,13 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
   OpenedFile file;
   PF_ASSIGN(file.footer, ReadParquetFooter(ctx, source, file_name));
   const int64_t length = file.footer.file_size_bytes - kTrailerBytes - file.footer.footer_start;
-  PF_ASSIGN(file.columns,
-            LeafColumns(file.footer.tree.Find(parquet_field::file_metadata::kSchema)->items(),
-                        file_name));
-  if (file.footer.grant != nullptr) {
-    PF_ASSIGN(file.grant, ctx.memory.TryReserve(file.footer.grant->size_bytes()));
+  if (file.footer.charge != nullptr) {
+    PF_ASSIGN(file.grant, ctx.memory.TryReserve(file.footer.charge->size_bytes()));
   }
-  std::string bytes;
-  if (HasInt96(file.columns)) {
-    ThriftValue tree = file.footer.tree;
-    Int96ToBytes(tree);
-    bytes = EncodeThriftStruct(tree);
-  } else {
-    bytes.resize(static_cast<size_t>(length));
-    PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
-  }
+  std::string bytes(static_cast<size_t>(length), '\0');
+  PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
   auto status = CatchParquet([&]() -> Status {
-    file.metadata = parquet::FileMetaData::Make(bytes.data(), static_cast<int64_t>(bytes.size()));
+    file.metadata = parquet::FileMetaData::Make(bytes.data(), length);
     return {};
   });
   if (!status.ok()) return std::move(status).With(fmt::format("read footer of {}", file_name));
@@ -70,14 +58,16 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
 
 Result<std::unique_ptr<pq::FileReader>> OpenReader(
     const std::shared_ptr<arrow::io::RandomAccessFile>& file,
-    std::shared_ptr<parquet::FileMetaData> metadata, ArrowMemory& memory) {
+    std::shared_ptr<parquet::FileMetaData> metadata, arrow::TimeUnit::type int96_unit,
+    int64_t stream_bytes, ArrowMemory& memory) {
   const int64_t columns = std::max(metadata->num_columns(), 1);
   parquet::ReaderProperties properties(memory.pool());
   properties.enable_buffered_stream();
-  properties.set_buffer_size(std::clamp(kStreamBytes / columns, kStreamBytesMin, kStreamBytesMax));
+  properties.set_buffer_size(std::clamp(stream_bytes / columns, kStreamBytesMin, kStreamBytesMax));
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
   arrow_properties.set_pre_buffer(false);
+  arrow_properties.set_coerce_int96_timestamp_unit(int96_unit);
   return CatchParquet([&]() -> Result<std::unique_ptr<pq::FileReader>> {
     pq::FileReaderBuilder builder;
     PF_ARROW_TRY(builder.Open(file, properties, std::move(metadata)));
@@ -86,6 +76,20 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
     PF_ARROW_ASSIGN(auto reader, builder.Build());
     return reader;
   });
+}
+
+// INT96 has nanoseconds, of which 64 bits hold 584 years; the table's unit is asked for at once, as
+// other writers put dates far away there. One unit serves all such columns of a file, and values
+// are checked against it.
+arrow::TimeUnit::type Int96Unit(const arrow::Schema* wanted) {
+  if (wanted == nullptr) return arrow::TimeUnit::MICRO;
+  for (const auto& field : wanted->fields()) {
+    if (field->type()->id() != arrow::Type::TIMESTAMP) continue;
+    if (static_cast<const arrow::TimestampType&>(*field->type()).unit() == arrow::TimeUnit::NANO) {
+      return arrow::TimeUnit::NANO;
+    }
+  }
+  return arrow::TimeUnit::MICRO;
 }
 
 // Pages are picked when at least this share of a row group's rows is left out.
@@ -141,17 +145,11 @@ class Source final : public ParquetSource {
     PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
     footer_ = std::move(file.footer);
     metadata_grant_ = std::move(file.grant);
-    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata), memory_));
+    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata),
+                                  Int96Unit(spec_.wanted.get()), spec_.stream_bytes_max, memory_));
+    int96_unit_ = Int96Unit(spec_.wanted.get());
     std::shared_ptr<arrow::Schema> schema;
     PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
-    if (HasInt96(file.columns)) {
-      schema = MarkInt96(*schema, file.columns);
-      if (spec_.wanted == nullptr && spec_.leaves.empty()) {
-        // Where no type is asked for, a unit that reaches far dates.
-        spec_.wanted = PlainSchema(*schema);
-        spec_.mapping = {.match = MatchBy::kName, .cuts_int96_digits = true};
-      }
-    }
     PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
     PF_ASSIGN(pruner_, ParquetPruner::Make(footer_, output_->mapping(), spec_.ranges, file_name_));
     SplitFields(*schema);
@@ -260,11 +258,27 @@ class Source final : public ParquetSource {
     if (output_->leaves().empty()) return {};
     if (next_group_ == 1) object_.Fetch(ctx, group_->ranges);
     if (next_group_ < groups_.size()) object_.Fetch(ctx, groups_[next_group_].ranges);
+    PF_TRY(CheckInt96());
     reader_->set_batch_size(output_->next_rows());
     return CatchParquet([&]() -> Status {
       PF_ARROW_ASSIGN(batches_, reader_->GetRecordBatchReader({group_->index}, output_->leaves()));
       return {};
     });
+  }
+
+  Status CheckInt96() {
+    parquet::ParquetFileReader& file = *reader_->parquet_reader();
+    for (const int leaf : output_->leaves()) {
+      const auto type = file.metadata()->schema()->Column(leaf)->physical_type();
+      if (type != parquet::Type::INT96) continue;
+      // Where no type is asked for, a time is shown as far as microseconds show it.
+      const DigitsOfTimes digits =
+          spec_.wanted == nullptr ? DigitsOfTimes::kMayBeCut : spec_.mapping.digits;
+      Status status =
+          CheckInt96Values(file, group_->index, leaf, int96_unit_, digits, group_->first_row);
+      if (!status.ok()) return std::move(status).With(fmt::format("read {}", file_name_));
+    }
+    return {};
   }
 
   Status OpenPagesOfGroup(const Context& ctx) {
@@ -276,6 +290,7 @@ class Source final : public ParquetSource {
     next_run_ = 0;
     run_done_ = 0;
     if (output_->leaves().empty()) return {};
+    PF_TRY(CheckInt96());
     reader_->set_batch_size(output_->next_rows());
     // The schema of exactly the leaves that are read.
     Status status = CatchParquet([&]() -> Status {
@@ -395,13 +410,14 @@ class Source final : public ParquetSource {
     group_.reset();
   }
 
-  ScanSpec spec_;
+  const ScanSpec spec_;
   const std::string file_name_;
   ArrowMemory& memory_;
   ReadAheadSource object_;
   ParquetFooter footer_;
   MemoryGrant metadata_grant_;
   std::unique_ptr<pq::FileReader> reader_;
+  arrow::TimeUnit::type int96_unit_ = arrow::TimeUnit::MICRO;
   std::optional<ScanOutput> output_;
   std::optional<ParquetPruner> pruner_;
   std::vector<std::vector<int>> fields_;
@@ -437,10 +453,11 @@ Result<std::shared_ptr<arrow::Schema>> ReadParquetSchema(const Context& ctx, Byt
                                                          ArrowMemory& memory) {
   PF_ASSIGN(OpenedFile file, OpenFooter(ctx, source, file_name));
   PF_ASSIGN(const auto reader,
-            OpenReader(OpenForArrow(ctx, source), std::move(file.metadata), memory));
+            OpenReader(OpenForArrow(ctx, source), std::move(file.metadata), arrow::TimeUnit::MICRO,
+                       ScanSpec().stream_bytes_max, memory));
   std::shared_ptr<arrow::Schema> schema;
   PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader->GetSchema(&schema)); }));
-  return PlainSchema(*MarkInt96(*schema, file.columns));
+  return schema;
 }
 
 }  // namespace partforge::data

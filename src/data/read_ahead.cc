@@ -6,7 +6,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 
 #include "base/parallel_for.h"
@@ -70,9 +69,8 @@ class ReadAheadSource::Batch {
       own.stop = stop;
       const Status status = ParallelFor(own, static_cast<int64_t>(ranges_.size()), threads,
                                         [this](const Context& c, int64_t i) { return Read(c, i); });
-      // Stopped by the destructor: nobody waits for the bytes any more.
-      const bool is_unwanted = status.code() == Code::kCancelled && stop.stop_requested();
-      if (!is_unwanted) Ignore(own, status, "who needs the bytes asks the object again");
+      // Who needs the bytes asks the object again. Being stopped is no failure.
+      if (!stop.stop_requested()) Ignore(own, status, "bytes were to be read ahead");
       const std::lock_guard lock(mutex_);
       is_over_ = true;
       finished_.notify_all();
@@ -95,24 +93,21 @@ class ReadAheadSource::Batch {
   const FileRange& range(size_t index) const { return ranges_[index]; }
 
   // The bytes of a range, or null when they could not be fetched. Waits.
-  const std::string* Wait(size_t index) {
+  const std::byte* Wait(size_t index) {
     std::unique_lock lock(mutex_);
-    finished_.wait(lock, [&] { return is_over_ || blocks_[index].is_there; });
-    return blocks_[index].is_there ? &blocks_[index].bytes : nullptr;
+    finished_.wait(lock, [&] { return is_over_ || blocks_[index] != nullptr; });
+    return blocks_[index].get();
   }
 
  private:
-  struct Block {
-    std::string bytes;
-    bool is_there = false;
-  };
-
   Status Read(const Context& ctx, int64_t index) {
     const auto i = static_cast<size_t>(index);
-    std::string bytes(static_cast<size_t>(ranges_[i].length), '\0');
-    PF_TRY(object_.ReadAt(ctx, ranges_[i].offset, std::as_writable_bytes(std::span(bytes))));
+    const auto length = static_cast<size_t>(ranges_[i].length);
+    // Not cleared: that would touch every page of it once more.
+    auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);
+    PF_TRY(object_.ReadAt(ctx, ranges_[i].offset, {bytes.get(), length}));
     const std::lock_guard lock(mutex_);
-    blocks_[i] = {.bytes = std::move(bytes), .is_there = true};
+    blocks_[i] = std::move(bytes);
     finished_.notify_all();
     return {};
   }
@@ -122,9 +117,10 @@ class ReadAheadSource::Batch {
   const MemoryGrant grant_;
   std::mutex mutex_;
   std::condition_variable finished_;
-  std::vector<Block> blocks_;  // guarded by mutex_; a block that is there does not change
-  bool is_over_ = false;       // guarded by mutex_
-  std::jthread thread_;        // last: it uses what stands above
+  // By range; guarded by mutex_. One that is there does not change.
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  bool is_over_ = false;  // guarded by mutex_
+  std::jthread thread_;   // last: it uses what stands above
 };
 
 ReadAheadSource::ReadAheadSource(std::unique_ptr<ByteSource> object, ReadAheadOptions options)
@@ -158,9 +154,22 @@ void ReadAheadSource::DropBefore(int64_t offset) {
   std::erase_if(batches_, [&](const auto& batch) { return batch->end() <= offset; });
 }
 
+std::optional<std::span<const std::byte>> ReadAheadSource::View(FileRange range) const {
+  if (range.length < 0) return std::nullopt;
+  for (const auto& batch : batches_) {
+    const auto index = batch->Find(range.offset);
+    if (!index || batch->range(*index).end() - range.offset < range.length) continue;
+    const std::byte* const bytes = batch->Wait(*index);
+    if (bytes == nullptr) continue;
+    return std::span(bytes + (range.offset - batch->range(*index).offset),
+                     static_cast<size_t>(range.length));
+  }
+  return std::nullopt;
+}
+
 Status ReadAheadSource::ReadAt(const Context& ctx, int64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
-    const std::string* bytes = nullptr;
+    const std::byte* bytes = nullptr;
     FileRange range;
     for (const auto& batch : batches_) {
       const auto index = batch->Find(offset);
@@ -172,8 +181,8 @@ Status ReadAheadSource::ReadAt(const Context& ctx, int64_t offset, std::span<std
     // Read-ahead covers whole column chunks: what begins outside of it lies outside of it.
     if (bytes == nullptr) return object_->ReadAt(ctx, offset, out);
     const auto from = static_cast<size_t>(offset - range.offset);
-    const size_t count = std::min(out.size(), bytes->size() - from);
-    std::memcpy(out.data(), bytes->data() + from, count);
+    const size_t count = std::min(out.size(), static_cast<size_t>(range.end() - offset));
+    std::memcpy(out.data(), bytes + from, count);
     out = out.subspan(count);
     offset += static_cast<int64_t>(count);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,9 @@ class ReadAheadSource final : public ByteSource {
 
   int64_t size_bytes() const override;
   Status ReadAt(const Context& ctx, int64_t offset, std::span<std::byte> out) override;
+  // The bytes of a range where one request fetches all of it; none otherwise, or when that request
+  // failed. Waits for it. Valid until DropBefore forgets them. Safe beside ReadAt.
+  std::optional<std::span<const std::byte>> View(FileRange range) const;
 
   // Begins to fetch in the background. Does nothing, and answers false, when the bytes would go
   // beyond held_bytes_max or the memory budget: the ranges are then read when they are asked for.

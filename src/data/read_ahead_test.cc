@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "base/hash.h"
+#include "data/memory_bytes.h"
 #include "testing/memory_store.h"
 #include "testing/test_world.h"
 
@@ -63,6 +67,35 @@ TEST_F(ReadAhead, WithoutMemoryItReadsWhenAsked) {
   std::string got(5000, '\0');
   ASSERT_TRUE(source.ReadAt(ctx, 0, std::as_writable_bytes(std::span(got))).ok());
   EXPECT_EQ(got, bytes_.substr(0, 5000));
+}
+
+TEST_F(ReadAhead, ViewsAreOfWhatOneRequestHolds) {
+  std::string bytes(1'000'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 >> 3);
+  ReadAheadSource source(std::make_unique<MemorySource>(AsBytes(bytes)),
+                         {.hole_bytes_max = 10, .request_bytes_max = 100'000});
+  EXPECT_FALSE(source.View({.offset = 0, .length = 10}));
+  ASSERT_TRUE(source.Fetch(
+      ctx_, {{.offset = 1000, .length = 50'000}, {.offset = 400'000, .length = 150'000}}));
+  std::vector<std::jthread> readers;
+  for (int64_t t = 0; t < 4; ++t) {
+    readers.emplace_back([&, t] {
+      for (int64_t i = 0; i < 200; ++i) {
+        const FileRange range{.offset = 1000 + (i * 241 + t * 17) % 49'000, .length = 1000};
+        const auto view = source.View(range);
+        ASSERT_TRUE(view);
+        ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(view->data()), view->size()),
+                  std::string_view(bytes).substr(static_cast<size_t>(range.offset), 1000));
+      }
+    });
+  }
+  readers.clear();
+  // Across two requests, beyond them, and after they were dropped there is nothing to be seen.
+  EXPECT_TRUE(source.View({.offset = 400'000, .length = 100'000}));
+  EXPECT_FALSE(source.View({.offset = 400'000, .length = 100'001}));
+  EXPECT_FALSE(source.View({.offset = 900'000, .length = 1}));
+  source.DropBefore(1'000'000);
+  EXPECT_FALSE(source.View({.offset = 1000, .length = 10}));
 }
 
 }  // namespace

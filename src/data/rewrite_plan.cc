@@ -16,14 +16,12 @@ namespace {
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
 // A dictionary of more than this share of its chunk's bytes holds mostly values that occur once:
-// joining such chunks turns indices into values, which costs about as much as encoding.
+// joining such chunks turns indices into values. That costs less than decoding and encoding them,
+// but the chunks grow.
 constexpr double kUniqueDictionaryShare = 0.4;
 constexpr int64_t kUniqueRowsPerByte = 2;
-// Above this share of the bytes in such columns rows are decoded.
-constexpr double kMaterialisedShareMax = 0.5;
-// Pages lost rows in more than this share of their bytes: decoding costs the same.
-constexpr double kTouchedShareMax = 2.0 / 3;
-constexpr int64_t kPageRows = 20'000;  // of writers that cut pages by rows
+// Rows that leave nested columns have those columns decoded: above this share of the bytes all are.
+constexpr double kNestedShareMax = 0.5;
 
 // What the plan needs to know of one row group.
 struct Group {
@@ -31,7 +29,6 @@ struct Group {
   int64_t rows = 0, live_rows = 0, bytes = 0;
   double unique_share = 0;       // of bytes in columns whose dictionaries hold unique values
   double nested_share = 0;       // of bytes in nested columns
-  double touched_share = 0;      // of pages that lose a row, about
   bool has_other_codec = false;  // than the target wants
   CopyVerdict verdict;
 };
@@ -78,7 +75,6 @@ class Planner {
         if (group.live_rows == 0) continue;
         PF_TRY(Measure(file, group));
         group.verdict = verdict;
-        if (group.live_rows < group.rows) group.touched_share = TouchedShare(i, group);
         groups_.push_back(std::move(group));
       }
     }
@@ -110,31 +106,12 @@ class Planner {
     return {};
   }
 
-  double TouchedShare(size_t input, const Group& group) const {
-    const auto begin = static_cast<uint64_t>(
-        inputs_[input].file->first_rows[static_cast<size_t>(group.ref.row_group)]);
-    int64_t windows = 0, touched = 0;
-    for (int64_t row = 0; row < group.rows; row += kPageRows, ++windows) {
-      const int64_t count = std::min(kPageRows, group.rows - row);
-      const RowRun run{.begin = begin + static_cast<uint64_t>(row),
-                       .end = begin + static_cast<uint64_t>(row + count)};
-      const uint64_t live = inputs_[input].deleted->LiveRows(run);
-      if (live != run.size() && live != 0) ++touched;
-    }
-    return static_cast<double>(touched) / static_cast<double>(std::max<int64_t>(windows, 1));
-  }
-
   // Why the rows of a group must be decoded; empty when they need not be.
   std::string DecodeReason(const Group& group) const {
     if (!group.verdict.can_copy()) return group.verdict.Reason();
     if (target_.decodes_always) return "asked for";
     if (group.live_rows == group.rows) return "";
-    if (group.nested_share > kMaterialisedShareMax) return "deleted rows in nested columns";
-    if (target_.can_encode && group.touched_share > kTouchedShareMax &&
-        group.unique_share > kMaterialisedShareMax) {
-      return "deleted rows in most pages";
-    }
-    return "";
+    return group.nested_share > kNestedShareMax ? "deleted rows in nested columns" : "";
   }
 
   void Place(const Group& group) {
@@ -176,13 +153,11 @@ class Planner {
   void EndRun() {
     if (run_.empty()) return;
     RewriteStep step;
-    double unique = 0;
     bool has_deletes = false;
     for (const Group* group : run_) {
       step.groups.push_back(group->ref);
       step.live_rows += group->live_rows;
       step.bytes += group->bytes;
-      unique += group->unique_share * static_cast<double>(group->bytes);
       has_deletes = has_deletes || group->live_rows < group->rows;
     }
     if (run_.size() == 1) {
@@ -194,12 +169,6 @@ class Planner {
         step.kind = StepKind::kStitch;
         step.reason = "another codec";
       }
-    } else if (target_.can_encode &&
-               unique > kMaterialisedShareMax * static_cast<double>(step.bytes)) {
-      const std::vector<const Group*> run = std::move(run_);
-      run_.clear();
-      for (const Group* group : run) AddDecode(*group, "dictionaries of unique values");
-      return;
     } else {
       step.kind = StepKind::kStitch;
       step.reason = "small row groups";
@@ -284,9 +253,18 @@ class Runner {
                            .leaves = std::move(leaves),
                            .deleted = input.deleted});
         }
-        ++counts_.runs_stitched;
-        return sink_.AppendEncoded(ctx,
-                                   StitchedRun(std::move(parts), options_, memory_, counts_.pages));
+        const StitchCounts before = counts_.pages;
+        Status status = sink_.AppendEncoded(
+            ctx, StitchedRun(std::move(parts), options_, memory_, counts_.pages));
+        if (status.ok() || status.code() != Code::kRefused) {
+          ++counts_.runs_stitched;
+          return status;
+        }
+        // One of its columns can be written only together with its row: the last resort.
+        ctx.log.Info("rows are decoded", {{"why", status.message()}});
+        counts_.pages = before;
+        for (const GroupRef& group : step.groups) PF_TRY(Decode(ctx, group));
+        return {};
       }
       case StepKind::kDecode:
         for (const GroupRef& group : step.groups) PF_TRY(Decode(ctx, group));

@@ -30,9 +30,6 @@ struct RewriteTarget {
   int64_t run_bytes_max = int64_t{1} << 30;
   // Steps of the first kind only where nothing else is to be done: what a dry run compares with.
   bool decodes_always = false;
-  // False: rows cannot be encoded to what the files have (INT96): pages are joined even where
-  // decoding were cheaper.
-  bool can_encode = true;
   // CompressionCodec of parquet.thrift that row groups shall have: those with another one are
   // recompressed page by page. None: each keeps its own. Rows that are decoded get the sink's.
   std::optional<int32_t> codec = std::nullopt;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/page_index.h"
+#include "data/parquet_metrics.h"
 
 namespace partforge::data {
 namespace {
@@ -135,22 +136,6 @@ bool CutBound(const LeafColumn& column, bool is_lower, size_t bytes_max, std::st
   return true;
 }
 
-// The copy promises the order of the type for all bounds, and no longer says who wrote the chunk,
-// which is how readers know the deprecated ones they must not believe.
-void DropUnorderedBounds(const LeafColumn& column, bool has_type_order, ThriftValue& chunk) {
-  ThriftValue* stats = chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
-  if (stats == nullptr || stats->type() != ThriftType::kStruct) return;
-  if (!DeprecatedOrderIsRight(column)) {
-    stats->Remove(statistics::kMin);
-    stats->Remove(statistics::kMax);
-  }
-  if (has_type_order) return;
-  for (const int16_t field : {statistics::kMinValue, statistics::kMaxValue,
-                              statistics::kIsMinValueExact, statistics::kIsMaxValueExact}) {
-    stats->Remove(field);
-  }
-}
-
 void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chunk) {
   ThriftValue* stats = chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
   if (stats == nullptr || stats->type() != ThriftType::kStruct ||
@@ -175,6 +160,25 @@ void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chun
   };
   cut(statistics::kMinValue, statistics::kIsMinValueExact, true);
   cut(statistics::kMaxValue, statistics::kIsMaxValueExact, false);
+}
+
+// The new file says that bounds are ordered as types are, and not who wrote them: those of another
+// order, and the deprecated ones that were wrong in old writers, would be believed.
+void DropUntrueBounds(const LeafColumn& column, BoundOrder order, EncodedChunk& encoded) {
+  ThriftValue* const stats =
+      encoded.chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  const bool has_stats = stats != nullptr && stats->type() == ThriftType::kStruct;
+  if (has_stats && !DeprecatedBoundsHold(column)) {
+    stats->Remove(statistics::kMin);
+    stats->Remove(statistics::kMax);
+  }
+  if (BoundsHold(column, order)) return;
+  encoded.column_index.clear();
+  if (!has_stats) return;
+  for (const int16_t id : {statistics::kMinValue, statistics::kMaxValue,
+                           statistics::kIsMinValueExact, statistics::kIsMaxValueExact}) {
+    stats->Remove(id);
+  }
 }
 
 // A column index with a page whose bound cannot be cut is dropped: it has no way to say "unknown".
@@ -214,33 +218,32 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
     // Some writers store 0 or the data page's own offset for "none".
     encoded.chunk.Find(column_chunk::kMetaData)->Remove(column_metadata::kDictionaryPageOffset);
   }
-  const LeafColumn& column = file.columns()[file.open_chunk_count()];
-  const bool has_type_order = HasTypeOrder(footer.tree, static_cast<size_t>(leaf), column);
-  DropUnorderedBounds(column, has_type_order, encoded.chunk);
   PF_ASSIGN(auto offsets, ReadOffsetIndex(ctx, source, view, row_count, file_name));
   if (offsets) {
-    if (view.column_index.length > 0 && has_type_order) {
+    if (view.column_index.length > 0) {
       // Checked before it is handed on: an index whose pages are not those of the chunk makes a
       // file that nobody can read.
       PF_ASSIGN(encoded.column_index, ReadRange(ctx, source, view.column_index, file_name));
       PF_ASSIGN(const ColumnIndex index, ParseColumnIndex(encoded.column_index, file_name));
       if (index.null_pages.size() != offsets->pages.size()) {
         return Status(Code::kCorruption,
-                      fmt::format("read page index of {}: column {} has {} pages in one index and "
-                                  "{} in the other",
-                                  file_name, column.dotted_path, index.null_pages.size(),
-                                  offsets->pages.size()));
+                      fmt::format("read page index of {}: {} pages in the column index, {} in the "
+                                  "offset index",
+                                  file_name, index.null_pages.size(), offsets->pages.size()));
       }
     }
     encoded.offset_index = std::move(offsets->tree);
   }
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
   if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
+  DropUntrueBounds(file.columns()[file.open_chunk_count()], BoundOrderOf(footer.tree, leaf),
+                   encoded);
   if (bound_bytes_max > 0) {
+    const size_t at = file.open_chunk_count();
     const auto limit = static_cast<size_t>(bound_bytes_max);
-    CutStatistics(column, limit, encoded.chunk);
-    PF_ASSIGN(encoded.column_index,
-              CutColumnIndex(column, limit, std::move(encoded.column_index), file_name));
+    CutStatistics(file.columns()[at], limit, encoded.chunk);
+    PF_ASSIGN(encoded.column_index, CutColumnIndex(file.columns()[at], limit,
+                                                   std::move(encoded.column_index), file_name));
   }
   return file.EndChunk(std::move(encoded));
 }

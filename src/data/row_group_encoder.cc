@@ -2,7 +2,6 @@
 
 #include <arrow/array.h>
 #include <arrow/extension_type.h>
-#include <arrow/io/memory.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <arrow/util/float16.h>
@@ -18,6 +17,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "data/block_stream.h"
 
 namespace partforge::data {
 
@@ -266,7 +266,7 @@ class Encoder final : public RowGroupEncoder {
   Status Start(const ParquetSinkOptions& options, const arrow::RecordBatch* sample) {
     return CatchParquet([&]() -> Status {
       PF_ASSIGN(const auto properties, MakeProperties(options, sample));
-      PF_ARROW_ASSIGN(stream_, arrow::io::BufferOutputStream::Create(0, memory_.pool()));
+      stream_ = std::make_shared<BlockStream>(memory_);
       auto file = parquet::ParquetFileWriter::Open(
           stream_, std::static_pointer_cast<parquet::schema::GroupNode>(descriptor_->schema_root()),
           properties);
@@ -308,15 +308,19 @@ class Encoder final : public RowGroupEncoder {
     EncodedFile file;
     PF_TRY(CatchParquet([&]() -> Status {
       PF_ARROW_TRY(writer_->Close());
-      PF_ARROW_ASSIGN(const auto buffer, stream_->Finish());
-      file.bytes = {reinterpret_cast<const std::byte*>(buffer->data()),
-                    static_cast<size_t>(buffer->size())};
-      file.owner = buffer;
       return {};
     }));
     file.nan_counts = std::move(nan_counts_);
-    PF_ASSIGN(file.footer, ParseParquetFooter(file.bytes, static_cast<int64_t>(file.bytes.size()),
-                                              "the row group encoded"));
+    // Its length and the magic stand behind the footer.
+    constexpr int64_t kEndBytes = 8;
+    uint32_t footer_bytes = 0;
+    const int64_t size = stream_->size_bytes();
+    PF_TRY(stream_->CopyOut(size - kEndBytes, std::as_writable_bytes(std::span(&footer_bytes, 1))));
+    std::string tail(footer_bytes + size_t{kEndBytes}, '\0');
+    PF_TRY(stream_->CopyOut(size - static_cast<int64_t>(tail.size()),
+                            std::as_writable_bytes(std::span(tail))));
+    PF_ASSIGN(file.footer, ParseParquetFooter(AsBytes(tail), size, "the row group encoded"));
+    file.bytes = stream_;
     return file;
   }
 
@@ -395,7 +399,7 @@ class Encoder final : public RowGroupEncoder {
   ArrowMemory& memory_;
   std::shared_ptr<parquet::ArrowWriterProperties> arrow_properties_;
   std::shared_ptr<parquet::SchemaDescriptor> descriptor_;
-  std::shared_ptr<arrow::io::BufferOutputStream> stream_;
+  std::shared_ptr<BlockStream> stream_;
   ObservedFile* observed_ = nullptr;  // owned by writer_
   std::unique_ptr<pq::FileWriter> writer_;
   int64_t row_count_ = 0;

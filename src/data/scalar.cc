@@ -83,10 +83,10 @@ std::optional<uint32_t> CodePoint(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
   }
-  // A longer form than needed, half of a surrogate pair: the number raised would sort below.
-  constexpr uint32_t kLeastOfLength[] = {0, 0, 0x80, 0x800, 0x10000};
+  // Longer forms of small numbers stand for other bytes than those of the number.
+  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   const bool is_surrogate = value >= kSurrogatesBegin && value < kSurrogatesEnd;
-  if (value < kLeastOfLength[length] || is_surrogate || value > kCodePointMax) return std::nullopt;
+  if (value < kLeast[length] || value > kCodePointMax || is_surrogate) return std::nullopt;
   return value;
 }
 

@@ -100,15 +100,16 @@ TEST(Truncate, CutsAtCodePointsAndRaisesTheUpperBound) {
             "\xf0\x90\x80\x80");
 }
 
-// Strings of other engines need not be UTF-8: what is none is left out of the bound, and what
-// stands before it is raised.
-TEST(Truncate, AnUpperBoundIsNeverBelowAValueThatIsNoUtf8) {
-  for (const std::string bad :
-       {"\xe0\x80\x80", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80",
-        "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\xc0\x80", "\xff", "\x80"}) {
-    const std::string value = "a" + bad + "zzz";
-    EXPECT_GT(Upper(value, 2), value);
-    EXPECT_EQ(Upper(value, 2), "b");
+// Forms that are longer than they need be, and surrogates, are no code points: the number they seem
+// to be is below their bytes.
+TEST(Truncate, BytesThatAreNoTextNeverMakeABoundBelowThem) {
+  for (const char* bad :
+       {"\xe0\x80\x80", "\xf0\x80\x80\x80", "\xc0\x80", "\xed\xa0\x80", "\xe0\x9f\xbf"}) {
+    const std::string value = std::string("a") + bad + "z";
+    const auto upper = TruncateUpper(Scalar::String(value), 2);
+    ASSERT_TRUE(upper.has_value());
+    EXPECT_GE(upper->AsBytes(), value) << bad;
+    EXPECT_EQ(upper->AsBytes(), "b");
   }
 }
 

@@ -70,6 +70,18 @@ int64_t BatchBytes(const arrow::RecordBatch& batch) {
   return bytes.ok() ? *bytes : arrow::util::TotalBufferSize(batch);
 }
 
+ScanSpec LimitedTo(ScanSpec spec, int64_t share_bytes) {
+  constexpr int64_t kBatchBytesMin = int64_t{64} << 10;
+  // A merge holds a batch that is being used up, the next one while it is decoded, and keys.
+  const int64_t batch_bytes = std::max(share_bytes / 16, kBatchBytesMin);
+  spec.batch_bytes_max = std::min(spec.batch_bytes_max, batch_bytes);
+  spec.read_ahead.held_bytes_max = std::min(spec.read_ahead.held_bytes_max, share_bytes / 4);
+  spec.read_ahead.request_bytes_max =
+      std::min(spec.read_ahead.request_bytes_max, std::max(share_bytes / 8, kBatchBytesMin));
+  spec.stream_bytes_max = std::min(spec.stream_bytes_max, share_bytes / 8);
+  return spec;
+}
+
 Result<ScanOutput> ScanOutput::Make(const std::shared_ptr<arrow::Schema>& file_schema,
                                     const ScanSpec& spec, std::string file_name,
                                     ArrowMemory& memory) {

@@ -36,7 +36,13 @@ struct ScanSpec {
   int64_t batch_rows_max = 65'536;
   int64_t batch_bytes_max = int64_t{8} << 20;  // of Arrow buffers; one row alone may be above
   ReadAheadOptions read_ahead = {};
+  int64_t stream_bytes_max = int64_t{64} << 20;  // of Parquet chunks that are not read ahead
 };
+
+// The same scan as one of several that are open at once, as a merge needs them: batches and what is
+// read ahead together take about `share_bytes`, to which the pages of one row group come that are
+// being decoded. Below a megabyte batches are small, and reading ahead ends.
+ScanSpec LimitedTo(ScanSpec spec, int64_t share_bytes);
 
 // The second half of every reader: turns decoded batches of a file into what a ScanSpec asks for,
 // mapped, with positions, without deleted rows, cut by size. One thread at a time.

@@ -15,9 +15,7 @@
 
 #include <algorithm>
 #include <charconv>
-
-#include "data/int96.h"
-#include "data/required_fields.h"
+#include <functional>
 
 namespace partforge::data {
 
@@ -80,17 +78,16 @@ bool IsTime(Type::type id) {
   return id == Type::TIME32 || id == Type::TIME64;
 }
 
-bool HasZone(const arrow::DataType& timestamp) {
-  return !static_cast<const arrow::TimestampType&>(timestamp).timezone().empty();
+bool HasZone(const arrow::DataType& type) {
+  return !static_cast<const arrow::TimestampType&>(type).timezone().empty();
 }
 
 // Types whose values the other type can hold, or can hold where Arrow's checked cast says so.
-bool Promotes(const arrow::DataType& from, const arrow::DataType& to, bool ignores_time_zones) {
+bool Promotes(const arrow::DataType& from, const arrow::DataType& to, ZonesOfTimes zones) {
   if (from.Equals(to)) return true;
   const Type::type a = from.id(), b = to.id();
   if (a == Type::DICTIONARY) {
-    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to,
-                    ignores_time_zones);
+    return Promotes(*static_cast<const arrow::DictionaryType&>(from).value_type(), to, zones);
   }
   if (a == Type::NA) return true;
   if (IsIntegral(a)) {
@@ -103,19 +100,19 @@ bool Promotes(const arrow::DataType& from, const arrow::DataType& to, bool ignor
   if (a == Type::HALF_FLOAT) return b == Type::FLOAT || b == Type::DOUBLE;
   if (a == Type::FLOAT) return b == Type::DOUBLE;
   if (IsDecimal(a)) return IsDecimal(b);
-  // A local time is no instant.
   if (a == Type::DATE32) {
-    return b == Type::DATE64 || (b == Type::TIMESTAMP && (ignores_time_zones || !HasZone(to)));
+    return b == Type::DATE64 ||
+           (b == Type::TIMESTAMP && (zones == ZonesOfTimes::kAsWanted || !HasZone(to)));
   }
   if (a == Type::TIMESTAMP) {
-    return b == Type::TIMESTAMP && (ignores_time_zones || HasZone(from) == HasZone(to));
+    return b == Type::TIMESTAMP &&
+           (zones == ZonesOfTimes::kAsWanted || HasZone(from) == HasZone(to));
   }
   if (IsTime(a)) return IsTime(b);
   if (IsBytes(a)) return IsBytes(b);
   if (IsList(a)) {
-    return IsList(b) &&
-           Promotes(*static_cast<const arrow::BaseListType&>(from).value_type(),
-                    *static_cast<const arrow::BaseListType&>(to).value_type(), ignores_time_zones);
+    return IsList(b) && Promotes(*static_cast<const arrow::BaseListType&>(from).value_type(),
+                                 *static_cast<const arrow::BaseListType&>(to).value_type(), zones);
   }
   return false;
 }
@@ -153,11 +150,10 @@ int LeafCount(const arrow::Field& field) {
 
 // What is done for one wanted field.
 struct SchemaMapping::Node {
-  enum class Kind : uint8_t { kTake, kCast, kInt96, kFill, kStruct, kList, kMap };
+  enum class Kind : uint8_t { kTake, kCast, kFill, kStruct, kList, kMap };
   Kind kind = Kind::kFill;
-  int source = -1;           // index among the children that are read; -1 for kFill
-  int leaf = -1;             // of the file, for a flat column that keeps its values
-  bool cuts_digits = false;  // kInt96
+  int source = -1;  // index among the children that are read; -1 for kFill
+  int leaf = -1;    // of the file, for a flat column that keeps its values
   std::shared_ptr<arrow::Field> field = nullptr;  // wanted
   std::shared_ptr<arrow::Scalar> fill = nullptr;  // null: nulls
   std::string path = {};
@@ -190,73 +186,41 @@ class SchemaMapping::Builder {
                        [&](const NameId& n) { return n.id == id && n.path == file_path; });
   }
 
-  // The file's field for the wanted one among those that are not taken; one of the same id first.
-  struct Found {
-    std::optional<size_t> index;
-    bool is_taken = false;    // there is one, which another column wanted has
-    bool has_others = false;  // there are more
-  };
-  Found Find(const arrow::FieldVector& file, const std::string& file_path,
-             const arrow::Field& wanted, const std::vector<bool>& is_used) const {
-    Found found;
-    bool best_has_id = false;
-    for (size_t i = 0; i < file.size(); ++i) {
-      if (!Matches(*file[i], Below(file_path, file[i]->name()), wanted)) continue;
-      if (is_used[i]) {
-        found.is_taken = true;
-        continue;
-      }
-      const bool has_id = FieldIdOf(*file[i]) == FieldIdOf(wanted);
-      found.has_others = found.has_others || found.index;
-      if (found.index && (best_has_id || !has_id)) continue;
-      found.index = i;
-      best_has_id = has_id;
-    }
-    return found;
-  }
-
-  static std::string Below(const std::string& parent, const std::string& name) {
-    return parent.empty() ? name : parent + "." + name;
-  }
-
-  Status CannotTell(const std::string& path, std::string_view why) const {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("map columns of {}: {}: {}", file_name_, why, path));
-  }
-
   // Fields of the root or of a struct. `first_leaf` is the leaf the file's first field begins with.
   Result<std::vector<Node>> Fields(const arrow::FieldVector& file, const arrow::FieldVector& wanted,
                                    int first_leaf, const std::string& file_path,
                                    const std::string& path) {
-    std::vector<int> leaves;
-    for (int leaf = first_leaf; const auto& field : file) {
-      leaves.push_back(leaf);
-      leaf += LeafCount(*field);
+    const auto below = [](const std::string& parent, const std::string& name) {
+      return parent.empty() ? name : parent + "." + name;
+    };
+    std::vector<int> first_leaves;
+    for (const auto& field : file) {
+      first_leaves.push_back(first_leaf);
+      first_leaf += LeafCount(*field);
     }
+    std::vector<bool> is_used(file.size(), false);
     std::vector<Node> nodes;
-    std::vector<bool> is_used(file.size());
-    std::vector<const arrow::Field*> unsure;  // wanted, and found more than once
     for (const auto& field : wanted) {
-      Node node{.field = field, .path = Below(path, field->name())};
-      const Found found = Find(file, file_path, *field, is_used);
-      if (found.index) {
-        const arrow::Field& source = *file[*found.index];
-        is_used[*found.index] = true;
-        node.source = static_cast<int>(*found.index);
-        PF_TRY(Bind(node, source, leaves[*found.index], Below(file_path, source.name())));
-        if (found.has_others) unsure.push_back(field.get());
-      } else if (found.is_taken) {
-        return CannotTell(node.path, "a column is wanted more often than the file has it");
+      Node node{.field = field, .path = below(path, field->name())};
+      for (size_t i = 0; i < file.size(); ++i) {
+        if (!Matches(*file[i], below(file_path, file[i]->name()), *field)) continue;
+        // Of several fields that are called the same, each stands for one of those wanted. One that
+        // is wanted twice comes twice, unless the other is then missing from the file.
+        if (node.source < 0 || !is_used[i]) node.source = static_cast<int>(i);
+        if (!is_used[i]) break;
+      }
+      const auto found = static_cast<size_t>(std::max(node.source, 0));
+      if (node.source >= 0 && is_used[found] && options_.absent == AbsentFields::kRefused) {
+        node.source = -1;
+      }
+      if (node.source >= 0) {
+        is_used[found] = true;
+        PF_TRY(
+            Bind(node, *file[found], first_leaves[found], below(file_path, file[found]->name())));
       } else {
         PF_TRY(Fill(node, path.empty()));
       }
       nodes.push_back(std::move(node));
-    }
-    for (const arrow::Field* field : unsure) {
-      if (Find(file, file_path, *field, is_used).index) {
-        return CannotTell(Below(path, field->name()),
-                          "the file has a column more often than wanted");
-      }
     }
     Renumber(nodes);
     return nodes;
@@ -279,6 +243,11 @@ class SchemaMapping::Builder {
 
   Status Fill(Node& node, bool is_top_level) {
     node.kind = Node::Kind::kFill;
+    if (options_.absent == AbsentFields::kRefused) {
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("map columns of {}: the file lacks column {}", file_name_, node.path));
+    }
     if (is_top_level) {
       for (const FillIn& fill : options_.fill_ins) {
         if (fill.column != node.field->name()) continue;
@@ -293,12 +262,7 @@ class SchemaMapping::Builder {
         return {};
       }
     }
-    if (node.field->nullable() && options_.fills_absent) return {};
-    if (node.field->nullable()) {
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("map columns of {}: the file lacks column {}", file_name_, node.path));
-    }
+    if (node.field->nullable()) return {};
     return Status(Code::kInvalidArgument,
                   fmt::format("map columns of {}: the file lacks the required column {}",
                               file_name_, node.path));
@@ -311,11 +275,7 @@ class SchemaMapping::Builder {
         file.type()->id() == Type::EXTENSION || node.field->type()->id() == Type::EXTENSION;
     const size_t leaves_before = leaves_.size();
     const bool may_rebuild = node.field->type()->id() != Type::EXTENSION;
-    if (IsMarkedInt96(file) && to.id() == Type::TIMESTAMP) {
-      node.kind = Node::Kind::kInt96;
-      node.cuts_digits = options_.cuts_int96_digits;
-      leaves_.push_back(leaf);
-    } else if (may_rebuild && from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
+    if (may_rebuild && from.id() == Type::STRUCT && to.id() == Type::STRUCT) {
       node.kind = Node::Kind::kStruct;
       PF_ASSIGN(node.children, Fields(from.fields(), to.fields(), leaf, file_path, node.path));
     } else if (may_rebuild && IsList(from.id()) && from.id() == to.id()) {
@@ -334,12 +294,11 @@ class SchemaMapping::Builder {
       node.children.push_back(std::move(key));
       node.children.push_back(std::move(value));
     } else {
-      if (IsMarkedInt96(file) || !Promotes(from, to, options_.ignores_time_zones)) {
+      if (!Promotes(from, to, options_.zones)) {
         return Status(Code::kInvalidArgument,
                       fmt::format("map columns of {}: column {} is of type {} and does not "
                                   "promote to {}",
-                                  file_name_, node.path,
-                                  IsMarkedInt96(file) ? "INT96" : from.ToString(), to.ToString()));
+                                  file_name_, node.path, from.ToString(), to.ToString()));
       }
       node.kind = from.Equals(to) && !is_wrapped ? Node::Kind::kTake : Node::Kind::kCast;
       for (int i = 0; i < LeafCountOf(from); ++i) leaves_.push_back(leaf + i);
@@ -385,7 +344,7 @@ Result<SchemaMapping> SchemaMapping::Make(const std::shared_ptr<arrow::Schema>& 
   PF_ASSIGN(auto columns, builder.Columns(file->fields(), wanted->fields()));
   mapping.columns_ = std::make_shared<const std::vector<Node>>(std::move(columns));
   mapping.leaves_ = builder.TakeLeaves();
-  // A leaf may be read for the sake of its parent's nulls, too.
+  // Two wanted columns may come from one column of the file.
   mapping.leaves_.erase(std::unique(mapping.leaves_.begin(), mapping.leaves_.end()),
                         mapping.leaves_.end());
   return mapping;
@@ -408,14 +367,19 @@ class SchemaMapping::Applier {
 
   using ArrayRef = std::shared_ptr<arrow::Array>;
 
+  // kCorruption for a null in the column, or in one of its inner fields, that may hold none and is
+  // not hidden by a null around it.
+  Status CheckRequired(const Node& node, const arrow::Array& column) const {
+    return CheckNulls(*node.field, column, node.path,
+                      [](int64_t row) { return std::optional<int64_t>(row); });
+  }
+
   Result<ArrayRef> Build(const Node& node, const ArrayRef& source, int64_t length) {
     switch (node.kind) {
       case Node::Kind::kTake:
         return source;
       case Node::Kind::kCast:
         return Cast(node, source);
-      case Node::Kind::kInt96:
-        return Times(node, *source);
       case Node::Kind::kFill:
         return FillColumn(node, length);
       case Node::Kind::kStruct:
@@ -429,6 +393,55 @@ class SchemaMapping::Applier {
   }
 
  private:
+  // The row of the batch that a value belongs to; none when a null around it hides it.
+  using RowOf = std::function<std::optional<int64_t>(int64_t)>;
+
+  Status CheckNulls(const arrow::Field& field, const arrow::Array& array, const std::string& path,
+                    const RowOf& row_of) const {
+    if (!field.nullable() && array.null_count() > 0) {
+      for (int64_t i = 0; i < array.length(); ++i) {
+        if (array.IsValid(i)) continue;
+        if (const auto row = row_of(i)) {
+          return Status(Code::kCorruption,
+                        fmt::format("read {}: null in required column {}, row {}", file_name_, path,
+                                    first_row_ + *row));
+        }
+      }
+    }
+    switch (array.type_id()) {
+      case Type::STRUCT: {
+        const auto& rows = static_cast<const arrow::StructArray&>(array);
+        const RowOf inner = [&](int64_t i) { return rows.IsValid(i) ? row_of(i) : std::nullopt; };
+        for (int c = 0; c < rows.num_fields(); ++c) {
+          const arrow::Field& child = *rows.type()->field(c);
+          PF_TRY(CheckNulls(child, *rows.field(c), path + "." + child.name(), inner));
+        }
+        return {};
+      }
+      case Type::LIST:
+        return CheckElements(static_cast<const arrow::ListArray&>(array), path, row_of);
+      case Type::LARGE_LIST:
+        return CheckElements(static_cast<const arrow::LargeListArray&>(array), path, row_of);
+      case Type::MAP:
+        return CheckElements(static_cast<const arrow::MapArray&>(array), path, row_of);
+      default:
+        return {};
+    }
+  }
+
+  template <class Lists>
+  Status CheckElements(const Lists& lists, const std::string& path, const RowOf& row_of) const {
+    const auto* const offsets = lists.raw_value_offsets();
+    const RowOf inner = [&](int64_t element) -> std::optional<int64_t> {
+      const auto* const after = std::upper_bound(offsets, offsets + lists.length() + 1, element);
+      const int64_t list = after - offsets - 1;
+      if (list < 0 || list >= lists.length() || lists.IsNull(list)) return std::nullopt;
+      return row_of(list);
+    };
+    const arrow::Field& element = *lists.type()->field(0);
+    return CheckNulls(element, *lists.values(), path + "." + element.name(), inner);
+  }
+
   static ArrayRef Plain(const ArrayRef& array) {
     ArrayRef plain = array;
     while (plain->type_id() == Type::EXTENSION) {
@@ -474,37 +487,6 @@ class SchemaMapping::Applier {
     return Status(Code::kCorruption,
                   fmt::format("read {}: column {}, row {}: {}", file_name_, node.path,
                               first_row_ + begin, result.status().message()));
-  }
-
-  Result<ArrayRef> Times(const Node& node, const arrow::Array& source) const {
-    const auto& bytes = static_cast<const arrow::FixedSizeBinaryArray&>(source);
-    const auto unit = static_cast<const arrow::TimestampType&>(*node.field->type()).unit();
-    const int64_t per_second = unit == arrow::TimeUnit::SECOND  ? 1
-                               : unit == arrow::TimeUnit::MILLI ? 1'000
-                               : unit == arrow::TimeUnit::MICRO ? 1'000'000
-                                                                : 1'000'000'000;
-    PF_ARROW_ASSIGN(std::shared_ptr<arrow::Buffer> buffer,
-                    arrow::AllocateBuffer(bytes.length() * static_cast<int64_t>(sizeof(int64_t)),
-                                          memory_.pool()));
-    auto* values = reinterpret_cast<int64_t*>(buffer->mutable_data());
-    for (int64_t i = 0; i < bytes.length(); ++i) {
-      values[i] = 0;
-      if (bytes.IsNull(i)) continue;
-      const Int96Time time = TimeOfInt96(bytes.GetValue(i), per_second);
-      values[i] = time.value;
-      if (time.fit == Int96Time::Fit::kExact) continue;
-      if (time.fit == Int96Time::Fit::kHasMoreDigits && node.cuts_digits) continue;
-      return Status(Code::kCorruption, fmt::format("read {}: column {}, row {}: INT96 {} {}",
-                                                   file_name_, node.path, first_row_ + i,
-                                                   time.fit == Int96Time::Fit::kTooFar
-                                                       ? "holds a time too far away for"
-                                                       : "would lose data in",
-                                                   node.field->type()->ToString()));
-    }
-    PF_ASSIGN(auto validity, Validity(source));
-    return ArrayRef(std::make_shared<arrow::TimestampArray>(node.field->type(), bytes.length(),
-                                                            std::move(buffer), std::move(validity),
-                                                            bytes.null_count()));
   }
 
   Result<ArrayRef> FillColumn(const Node& node, int64_t length) const {
@@ -583,17 +565,7 @@ Result<std::shared_ptr<arrow::RecordBatch>> SchemaMapping::Apply(const arrow::Re
   for (const Node& node : *columns_) {
     const auto source = node.source < 0 ? nullptr : batch.column(node.source);
     PF_ASSIGN(auto column, applier.Build(node, source, batch.num_rows()));
-    if (!node.field->nullable() && column->null_count() > 0) {
-      int64_t row = 0;
-      while (column->IsValid(row)) ++row;
-      return Status(Code::kCorruption, fmt::format("read {}: null in required column {}, row {}",
-                                                   file_name_, node.path, first_row + row));
-    }
-    if (const auto missing = FindMissingValue(*column)) {
-      return Status(Code::kCorruption,
-                    fmt::format("read {}: null in required column {}.{}, row {}", file_name_,
-                                node.path, missing->field, first_row + missing->row));
-    }
+    PF_TRY(applier.CheckRequired(node, *column));
     columns.push_back(std::move(column));
   }
   return arrow::RecordBatch::Make(wanted_, batch.num_rows(), std::move(columns));

@@ -39,29 +39,32 @@ struct NameId {
   int32_t id = -1;
 };
 
+// Whether a time of day somewhere may be read as an instant, and the other way round: lakes know
+// from the table which one a column holds, whatever the file says.
+enum class ZonesOfTimes : uint8_t { kMustAgree, kAsWanted };
+// Whether INT96, which has nanoseconds, may lose those that the unit wanted does not hold.
+enum class DigitsOfTimes : uint8_t { kMustFit, kMayBeCut };
+// What becomes of fields that the file lacks.
+enum class AbsentFields : uint8_t { kFilled, kRefused };
+
 struct MappingOptions {
-  MatchBy match = MatchBy::kFieldId;
+  MatchBy match = MatchBy::kFieldId;  // a wanted field without an id is found by its name
+  ZonesOfTimes zones = ZonesOfTimes::kMustAgree;
+  DigitsOfTimes digits = DigitsOfTimes::kMustFit;
+  AbsentFields absent = AbsentFields::kFilled;
   std::vector<FillIn> fill_ins = {};
   std::vector<NameId> name_ids = {};  // consulted when the file has no id at all
-  // False: what the file lacks is kInvalidArgument, even where null could stand for it.
-  bool fills_absent = true;
-  // Local times are taken for instants and the other way round, without a change of their number.
-  // False: they are two types. INT96 does not say which it is and becomes what is wanted.
-  bool ignores_time_zones = false;
-  // Digits of INT96 below the unit wanted are cut off. False: such a value is kCorruption.
-  bool cuts_int96_digits = false;
 };
 
 // How batches of a file become batches of the schema wanted: columns and inner fields are found by
-// id (those wanted without one, by name) or name, taken, promoted or filled in. Each column of the
-// file is taken once; of several called alike the first stands for the first wanted. Immutable.
+// id or name, taken, promoted or filled in. Immutable.
 class SchemaMapping {
  public:
   // kRefused when ids are asked for and the file has none; kInvalidArgument for a required column
-  // that the file lacks and nothing fills in, for a column wanted twice or found twice, and for a
-  // type that does not promote to the wanted one: int to long, float to double, decimals to more
-  // digits, date to timestamp, finer or coarser time units, dictionaries, binary to string and
-  // other layouts of the same values.
+  // that the file lacks and nothing fills in, and for a type that does not promote to the wanted
+  // one: int to long, float to double, decimals to more digits, date to timestamp, finer or coarser
+  // time units, dictionaries, binary to string and other layouts of the same values. Fields of one
+  // name or id are taken in their order.
   static Result<SchemaMapping> Make(const std::shared_ptr<arrow::Schema>& file,
                                     const std::shared_ptr<arrow::Schema>& wanted,
                                     const MappingOptions& options, std::string file_name);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "data/gather.h"
 #include "data/scan_spec.h"
@@ -15,51 +14,62 @@ namespace {
 
 using BatchRef = std::shared_ptr<arrow::RecordBatch>;
 
-// Collects runs until a batch of them is full.
+// Collects rows until a batch of them is full.
 class OutputBuilder {
  public:
-  OutputBuilder(const MergeOptions& options, ArrowMemory& memory)
-      : options_(options), memory_(memory) {}
+  // `places` are what rows are added by: each stands for one batch after another.
+  OutputBuilder(size_t places, const MergeOptions& options, ArrowMemory& memory)
+      : options_(options), memory_(memory), places_(places) {}
 
-  void Add(const BatchRef& batch, int64_t begin, int64_t count) {
-    if (count == 0) return;
-    rows_ += count;
-    bytes_ += RowBytes(batch) * static_cast<double>(count);
-    AppendRun(runs_, {.batch = batch, .begin = begin, .count = count});
+  void Add(size_t place, const BatchRef& batch, int64_t begin, int64_t count) {
+    Place& known = places_[place];
+    if (known.batch != batch.get()) {
+      held_bytes_ += known.bytes;
+      const int64_t bytes = BatchBytes(*batch);
+      known = {.batch = batch.get(),
+               .number = rows_.AddBatch(batch),
+               .bytes = bytes,
+               .row_bytes = static_cast<double>(bytes) /
+                            static_cast<double>(std::max<int64_t>(batch->num_rows(), 1))};
+    }
+    bytes_ += known.row_bytes * static_cast<double>(count);
+    rows_.Add(known.number, begin, count);
   }
   bool is_full() const {
-    return rows_ >= options_.batch_rows_max ||
-           bytes_ >= static_cast<double>(options_.batch_bytes_max);
+    return rows_.row_count() >= options_.batch_rows_max ||
+           bytes_ >= static_cast<double>(options_.batch_bytes_max) ||
+           held_bytes_ >= kHeldShare * options_.batch_bytes_max;
   }
-  int64_t room_rows() const { return std::max<int64_t>(options_.batch_rows_max - rows_, 1); }
-  bool is_empty() const { return rows_ == 0; }
+  int64_t room_rows() const {
+    return std::max<int64_t>(options_.batch_rows_max - rows_.row_count(), 1);
+  }
+  bool is_empty() const { return rows_.row_count() == 0; }
 
   Result<BatchRef> Take(const std::shared_ptr<arrow::Schema>& schema) {
-    PF_ASSIGN(BatchRef batch, Gather(schema, runs_, memory_));
-    runs_.clear();
-    row_bytes_.clear();
-    rows_ = 0;
+    PF_ASSIGN(BatchRef batch, Gather(schema, rows_, memory_));
+    rows_.Clear();
+    std::fill(places_.begin(), places_.end(), Place());
     bytes_ = 0;
+    held_bytes_ = 0;
     return batch;
   }
 
  private:
-  // Mean bytes of a row of the batch, asked for once while the batch is among the runs.
-  double RowBytes(const BatchRef& batch) {
-    const auto [place, is_new] = row_bytes_.try_emplace(batch.get(), 0.0);
-    if (is_new) {
-      place->second = static_cast<double>(BatchBytes(*batch)) /
-                      static_cast<double>(std::max<int64_t>(batch->num_rows(), 1));
-    }
-    return place->second;
-  }
-
+  // A merge that leaves most rows out holds many batches for the few that come out.
+  static constexpr int64_t kHeldShare = 4;
+  // The batch that stands in a place, which `rows_` holds.
+  struct Place {
+    const arrow::RecordBatch* batch = nullptr;
+    uint32_t number = 0;
+    int64_t bytes = 0;
+    double row_bytes = 0;  // about
+  };
   const MergeOptions options_;
   ArrowMemory& memory_;
-  std::vector<BatchRun> runs_;
-  int64_t rows_ = 0;
+  std::vector<Place> places_;
+  RowRuns rows_;
   double bytes_ = 0;
-  std::unordered_map<const arrow::RecordBatch*, double> row_bytes_;
+  int64_t held_bytes_ = 0;  // of batches that are through but for these rows
 };
 
 class Merge final : public BatchSource {
@@ -69,7 +79,7 @@ class Merge final : public BatchSource {
       : sources_(std::move(sources)),
         schema_(sources_[0]->schema()),
         function_(function),
-        output_(options, memory) {}
+        output_(sources_.size() + 1, options, memory) {}
 
   Status Start(const Context& ctx, const KeyEncoder& keys, const MergeOptions& options) {
     for (const auto& source : sources_) {
@@ -90,13 +100,13 @@ class Merge final : public BatchSource {
   Result<BatchRef> Next(const Context& ctx) override {
     PF_TRY(ctx.CheckStop("merging"));
     while (!output_.is_full()) {
-      PF_ASSIGN(auto run, tree_->Next(ctx, output_.room_rows()));
-      if (!run) {
+      PF_ASSIGN(const SortedRun* const run, tree_->Next(ctx, output_.room_rows()));
+      if (run == nullptr) {
         if (function_ != nullptr) PF_TRY(EndGroup(ctx));
         break;
       }
       if (function_ == nullptr) {
-        output_.Add(run->batch, run->begin, run->count);
+        output_.Add(run->source, run->batch, run->begin, run->count);
       } else {
         PF_TRY(AddGroups(ctx, *run));
       }
@@ -118,7 +128,7 @@ class Merge final : public BatchSource {
         // Rows whose key differs from the next one's are alone.
         int64_t alone = i;
         while (alone + 1 < end && key_at(alone) != key_at(alone + 1)) ++alone;
-        output_.Add(run.batch, i, alone - i);
+        if (alone > i) output_.Add(run.source, run.batch, i, alone - i);
         i = alone;
       }
       if (group_.empty()) {
@@ -131,13 +141,23 @@ class Merge final : public BatchSource {
     return {};
   }
 
+  // A row of an input goes with its source's others; those that were made have a place of their
+  // own.
+  size_t PlaceOf(const BatchRef& batch) const {
+    const auto own = std::find_if(group_.begin(), group_.end(),
+                                  [&](const RowAt& row) { return row.batch == batch; });
+    return own == group_.end() ? sources_.size() : own->source;
+  }
+
   Status EndGroup(const Context& ctx) {
     if (group_.empty()) return {};
     if (group_.size() == 1 && !function_->sees_single_rows()) {
-      output_.Add(group_[0].batch, group_[0].row, 1);
+      output_.Add(group_[0].source, group_[0].batch, group_[0].row, 1);
     } else {
       PF_ASSIGN(const Reduced reduced, function_->Reduce(ctx, group_));
-      if (reduced.kind == Reduced::Kind::kRow) output_.Add(reduced.at.batch, reduced.at.row, 1);
+      if (reduced.kind == Reduced::Kind::kRow) {
+        output_.Add(PlaceOf(reduced.at.batch), reduced.at.batch, reduced.at.row, 1);
+      }
     }
     group_.clear();
     return {};
@@ -171,11 +191,12 @@ namespace {
 class SortedRows final : public BatchSource {
  public:
   SortedRows(std::shared_ptr<arrow::Schema> schema, std::vector<BatchRef> batches,
-             std::vector<EncodedKeys> keys, const MergeOptions& options, ArrowMemory& memory)
+             std::vector<EncodedKeys> keys, std::vector<MemoryGrant> grants,
+             const MergeOptions& options, ArrowMemory& memory)
       : schema_(std::move(schema)),
         batches_(std::move(batches)),
-        options_(options),
-        memory_(memory) {
+        grants_(std::move(grants)),
+        output_(batches_.size(), options, memory) {
     // The order needs the keys only here.
     size_t rows = 0;
     for (const EncodedKeys& own : keys) rows += own.count();
@@ -204,11 +225,11 @@ class SortedRows final : public BatchSource {
   Result<BatchRef> Next(const Context& ctx) override {
     PF_TRY(ctx.CheckStop("sorting"));
     if (next_ == order_.size()) return BatchRef();
-    OutputBuilder output(options_, memory_);
-    for (; next_ < order_.size() && !output.is_full(); ++next_) {
-      output.Add(batches_[order_[next_].batch], order_[next_].row, 1);
+    for (; next_ < order_.size() && !output_.is_full(); ++next_) {
+      const Entry& entry = order_[next_];
+      output_.Add(entry.batch, batches_[entry.batch], entry.row, 1);
     }
-    return output.Take(schema_);
+    return output_.Take(schema_);
   }
 
  private:
@@ -218,8 +239,8 @@ class SortedRows final : public BatchSource {
   };
   const std::shared_ptr<arrow::Schema> schema_;
   const std::vector<BatchRef> batches_;
-  const MergeOptions options_;
-  ArrowMemory& memory_;
+  const std::vector<MemoryGrant> grants_;  // for the order
+  OutputBuilder output_;
   std::vector<Entry> order_;
   size_t next_ = 0;
 };
@@ -282,10 +303,12 @@ class Sorter {
   // The rows in memory as a sorted source. Null when there are none and some were spilled.
   std::unique_ptr<BatchSource> TakeSorted() {
     if (batches_.empty() && !files_.empty()) return nullptr;
-    auto sorted = std::make_unique<SortedRows>(input_.schema(), std::move(batches_),
-                                               std::move(batch_keys_), SpillOptions(), memory_);
+    auto sorted =
+        std::make_unique<SortedRows>(input_.schema(), std::move(batches_), std::move(batch_keys_),
+                                     std::move(grants_), SpillOptions(), memory_);
     batches_.clear();
     batch_keys_.clear();
+    grants_.clear();
     bytes_ = 0;
     return sorted;
   }
@@ -294,7 +317,6 @@ class Sorter {
     PF_ASSIGN(auto file, SpillFile::Create(ctx, space_, input_.schema(), memory_));
     PF_TRY(SpillAll(ctx, *rows, *file));
     files_.push_back(std::move(file));
-    grants_.clear();
     return {};
   }
 
@@ -354,6 +376,10 @@ Result<std::unique_ptr<BatchSource>> Sort(const Context& ctx, BatchSource& input
   if (options.fan_in_max < 2 || options.fan_in_max > LoserTree::kSourcesMax) {
     return Status(Code::kInvalidArgument, fmt::format("sort: a fan-in of 2 to {}, not {}",
                                                       LoserTree::kSourcesMax, options.fan_in_max));
+  }
+  if (HasDictionaries(*input.schema())) {
+    return Status(Code::kRefused, fmt::format("sort: dictionary columns must be read as values: {}",
+                                              input.schema()->ToString()));
   }
   return Sorter(input, keys, options, space, memory).Run(ctx);
 }

@@ -64,7 +64,7 @@ struct SortOptions {
 
 // Sorts by key; rows of equal keys keep the order of the input. Reads all of the input before the
 // first batch comes out; what is above `run_bytes` goes to `space`. All references must outlive the
-// result.
+// result. kRefused for dictionary columns.
 Result<std::unique_ptr<BatchSource>> Sort(const Context& ctx, BatchSource& input,
                                           const KeyEncoder& keys, const SortOptions& options,
                                           SpillSpace& space, ArrowMemory& memory);

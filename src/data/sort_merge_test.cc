@@ -480,6 +480,95 @@ TEST_F(SortMerge, UnsortedSourceIsFound) {
   EXPECT_EQ(batch.status().code(), Code::kCorruption);
 }
 
+// Up to the next foreign key a source has keys alone: there its bytes can be copied.
+TEST_F(SortMerge, TheNextKeyOfAnotherSourceIsKnown) {
+  const auto schema = arrow::schema({arrow::field("k", arrow::int64(), false)});
+  const auto batch = [&](const std::vector<int64_t>& values) {
+    arrow::Int64Builder builder;
+    EXPECT_TRUE(builder.AppendValues(values).ok());
+    return arrow::RecordBatch::Make(schema, static_cast<int64_t>(values.size()),
+                                    {builder.Finish().ValueOrDie()});
+  };
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  sources.push_back(Source({batch({1, 2, 3}), batch({4, 40})}));
+  sources.push_back(Source({batch({20, 30})}));
+  auto tree = LoserTree::Make(ctx_, sources, **keys, TieOrder::kFirstSourceFirst);
+  ASSERT_TRUE(tree.ok());
+  const auto key_of = [&](int64_t value) {
+    return std::string((*(*keys)->Encode(*batch({value})))[0]);
+  };
+  std::vector<int64_t> rows;
+  std::vector<std::string> foreign;
+  while (true) {
+    foreign.emplace_back(tree->NextForeignKey().value_or("none"));
+    const auto run = tree->Next(ctx_, 100);
+    ASSERT_TRUE(run.ok());
+    if (*run == nullptr) break;
+    const auto& values = static_cast<const arrow::Int64Array&>(*(*run)->batch->column(0));
+    for (int64_t i = 0; i < (*run)->count; ++i) rows.push_back(values.Value((*run)->begin + i));
+  }
+  EXPECT_EQ(rows, (std::vector<int64_t>{1, 2, 3, 4, 20, 30, 40}));
+  EXPECT_EQ(foreign.front(), key_of(20));
+  EXPECT_EQ(foreign.back(), "none");
+  EXPECT_TRUE(std::count(foreign.begin(), foreign.end(), key_of(40)) > 0);
+}
+
+// Of most rows nothing comes out: the batches they lie in are let go of all the same.
+TEST_F(SortMerge, RowsLeftOutHoldNoMemory) {
+  class NoneButFew final : public MergeFunction {
+   public:
+    Result<Reduced> Reduce(const Context&, std::span<const RowAt> rows) override {
+      if (++seen % 1000 != 0) return Reduced{};
+      return Reduced{.kind = Reduced::Kind::kRow, .at = rows[0]};
+    }
+    bool sees_single_rows() const override { return true; }
+    int64_t seen = 0;
+  };
+  // Makes 400 batches of a megabyte.
+  class Wide final : public BatchSource {
+   public:
+    explicit Wide(ArrowMemory& memory) : memory_(memory) {}
+    const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+    Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context&) override {
+      if (made_ == 400) return std::shared_ptr<arrow::RecordBatch>();
+      arrow::Int64Builder key(memory_.pool());
+      arrow::StringBuilder text(memory_.pool());
+      for (int i = 0; i < 1000; ++i) {
+        PF_ARROW_TRY(key.Append(made_ * 1000 + i));
+        PF_ARROW_TRY(text.Append(std::string(1000, 'x')));
+      }
+      ++made_;
+      return arrow::RecordBatch::Make(schema_, 1000,
+                                      {key.Finish().ValueOrDie(), text.Finish().ValueOrDie()});
+    }
+
+   private:
+    ArrowMemory& memory_;
+    const std::shared_ptr<arrow::Schema> schema_ = arrow::schema(
+        {arrow::field("k", arrow::int64(), false), arrow::field("text", arrow::utf8(), false)});
+    int64_t made_ = 0;
+  };
+  partforge::testing::TestWorld small(int64_t{64} << 20);
+  ArrowMemory memory(small.context().memory);
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  sources.push_back(std::make_unique<Wide>(memory));
+  const auto schema = sources[0]->schema();
+  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
+  NoneButFew function;
+  const auto merged =
+      MergeSorted(small.context(), std::move(sources), **keys, &function, {}, memory);
+  ASSERT_TRUE(merged.ok());
+  int64_t rows = 0;
+  while (true) {
+    const auto batch = (*merged)->Next(small.context());
+    ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+    if (*batch == nullptr) break;
+    rows += (*batch)->num_rows();
+  }
+  EXPECT_EQ(rows, 400);
+}
+
 // The last row of a key wins; keys divisible by five disappear.
 class LastWins final : public MergeFunction {
  public:
@@ -544,7 +633,7 @@ TEST_F(SortMerge, GatheredRowsDoNotDependOnHowRunsAreCut) {
     Batches batches;
     for (int i = 0; i < 3; ++i) batches.push_back(RandomBatch(random_, schema, 200));
     const auto table = ToTable(batches);
-    std::vector<BatchRun> runs;
+    RowRuns runs;
     std::vector<int64_t> rows;
     for (int i = 0; i < 40; ++i) {
       const size_t b = random_.Next() % 3;
@@ -554,7 +643,7 @@ TEST_F(SortMerge, GatheredRowsDoNotDependOnHowRunsAreCut) {
           static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(200 - count + 1));
       // A slice has an offset of its own.
       const int64_t cut = begin / 2;
-      runs.push_back({.batch = batches[b]->Slice(cut), .begin = begin - cut, .count = count});
+      runs.Add(runs.AddBatch(batches[b]->Slice(cut)), begin - cut, count);
       for (int64_t r = 0; r < count; ++r) rows.push_back(static_cast<int64_t>(b) * 200 + begin + r);
     }
     const auto gathered = Gather(schema, runs, memory_);
@@ -568,7 +657,7 @@ TEST_F(SortMerge, GatheredRowsDoNotDependOnHowRunsAreCut) {
 TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
   const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
   const auto schema = arrow::schema({arrow::field("d", type)});
-  std::vector<BatchRun> runs;
+  RowRuns runs;
   std::vector<std::optional<std::string>> wanted;
   for (int b = 0; b < 3; ++b) {
     arrow::StringDictionary32Builder builder;
@@ -583,8 +672,9 @@ TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
       }
     }
     const auto batch = arrow::RecordBatch::Make(schema, 50, {builder.Finish().ValueOrDie()});
+    const uint32_t number = runs.AddBatch(batch);
     for (const auto& [begin, count] : {std::pair(3, 1), std::pair(10, 33), std::pair(0, 50)}) {
-      runs.push_back({.batch = batch, .begin = begin, .count = count});
+      runs.Add(number, begin, count);
       for (int i = 0; i < count; ++i) wanted.push_back(values[static_cast<size_t>(begin + i)]);
     }
   }
@@ -597,60 +687,6 @@ TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
     ASSERT_EQ(got.IsNull(row), !wanted[i].has_value());
     ASSERT_TRUE(!wanted[i] || dictionary.GetView(got.GetValueIndex(row)) == *wanted[i]);
   }
-}
-
-TEST_F(SortMerge, RowsWithDictionariesAreSortedThroughFiles) {
-  const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
-  const auto schema =
-      arrow::schema({arrow::field("k", arrow::int64()), arrow::field("d", type),
-                     arrow::field("l", arrow::list(arrow::field("element", type)))});
-  const auto keys = MakeKeyEncoder(schema, {{.name = "k"}});
-  ASSERT_TRUE(keys.ok());
-  Batches batches;
-  int64_t row = 0;
-  for (int b = 0; b < 5; ++b) {
-    arrow::Int64Builder numbers;
-    arrow::StringDictionary32Builder texts, inner;
-    arrow::Int32Builder offsets;
-    for (int32_t i = 0; i < 40; ++i, ++row) {
-      ASSERT_TRUE(numbers.Append(199 - row).ok());
-      ASSERT_TRUE(texts.Append(fmt::format("d{}", (199 - row) % 7)).ok());
-      ASSERT_TRUE(inner.Append(fmt::format("l{}", (199 - row) % 5)).ok());
-      ASSERT_TRUE(offsets.Append(i).ok());
-    }
-    ASSERT_TRUE(offsets.Append(40).ok());
-    const auto lists =
-        arrow::ListArray::FromArrays(*offsets.Finish().ValueOrDie(), *inner.Finish().ValueOrDie())
-            .ValueOrDie();
-    batches.push_back(arrow::RecordBatch::Make(
-        schema, 40,
-        {numbers.Finish().ValueOrDie(), texts.Finish().ValueOrDie(),
-         std::make_shared<arrow::ListArray>(schema->field(2)->type(), 40, lists->value_offsets(),
-                                            lists->values())}));
-  }
-  const auto input = Source(batches);
-  const auto sorted =
-      Sort(ctx_, *input, **keys, {.run_bytes = 1, .fan_in_max = 2}, space_, memory_);
-  ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
-  EXPECT_GT(space_.total_bytes(), 0);
-  int64_t wanted = 0;
-  const auto text_of = [](const arrow::Array& array, int64_t at) {
-    const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
-    return static_cast<const arrow::StringArray&>(*indices.dictionary())
-        .GetString(indices.GetValueIndex(at));
-  };
-  while (true) {
-    const auto batch = (*sorted)->Next(ctx_);
-    ASSERT_TRUE(batch.ok()) << batch.status().ToString();
-    if (*batch == nullptr) break;
-    const auto& lists = static_cast<const arrow::ListArray&>(*(*batch)->column(2));
-    for (int64_t i = 0; i < (*batch)->num_rows(); ++i, ++wanted) {
-      ASSERT_EQ(static_cast<const arrow::Int64Array&>(*(*batch)->column(0)).Value(i), wanted);
-      ASSERT_EQ(text_of(*(*batch)->column(1), i), fmt::format("d{}", wanted % 7));
-      ASSERT_EQ(text_of(*lists.values(), lists.value_offset(i)), fmt::format("l{}", wanted % 5));
-    }
-  }
-  EXPECT_EQ(wanted, 200);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "data/spill.h"
 
 #include <arrow/buffer.h>
+#include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/options.h>
@@ -22,21 +23,6 @@
 namespace partforge::data {
 namespace {
 
-bool AnyHasDictionary(const arrow::FieldVector& fields) {
-  return std::any_of(fields.begin(), fields.end(), [](const auto& field) {
-    return field->type()->id() == arrow::Type::DICTIONARY ||
-           AnyHasDictionary(field->type()->fields());
-  });
-}
-
-}  // namespace
-
-bool HasDictionary(const arrow::Schema& schema) {
-  return AnyHasDictionary(schema.fields());
-}
-
-namespace {
-
 constexpr std::array<char, 4> kMagic = {'P', 'F', 'S', 'P'};
 constexpr uint32_t kVersion = 1;
 constexpr int kNameTries = 16;
@@ -49,23 +35,23 @@ Result<arrow::ipc::IpcWriteOptions> WriteOptions(ArrowMemory& memory) {
   return options;
 }
 
-// Dictionaries are messages of their own: a batch that has one is written as a stream, with it.
-Result<std::shared_ptr<arrow::Buffer>> Serialize(const arrow::RecordBatch& batch,
-                                                 const arrow::ipc::IpcWriteOptions& options) {
-  if (!HasDictionary(*batch.schema())) {
-    PF_ARROW_ASSIGN(auto message, arrow::ipc::SerializeRecordBatch(batch, options));
-    return message;
+bool IsOrHasDictionary(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DICTIONARY) return true;
+  if (type.id() == arrow::Type::EXTENSION) {
+    return IsOrHasDictionary(*static_cast<const arrow::ExtensionType&>(type).storage_type());
   }
-  PF_ARROW_ASSIGN(const auto stream,
-                  arrow::io::BufferOutputStream::Create(4096, options.memory_pool));
-  PF_ARROW_ASSIGN(const auto writer, arrow::ipc::MakeStreamWriter(stream, batch.schema(), options));
-  PF_ARROW_TRY(writer->WriteRecordBatch(batch));
-  PF_ARROW_TRY(writer->Close());
-  PF_ARROW_ASSIGN(auto message, stream->Finish());
-  return message;
+  const auto& fields = type.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const auto& field) { return IsOrHasDictionary(*field->type()); });
 }
 
 }  // namespace
+
+bool HasDictionaries(const arrow::Schema& schema) {
+  const auto& fields = schema.fields();
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const auto& field) { return IsOrHasDictionary(*field->type()); });
+}
 
 Result<std::unique_ptr<SpillFile>> SpillFile::Create(const Context& ctx, SpillSpace& space,
                                                      std::shared_ptr<arrow::Schema> schema,
@@ -113,7 +99,7 @@ Status SpillFile::Write(std::span<const std::byte> bytes) {
 Status SpillFile::Append(const Context& ctx, const arrow::RecordBatch& batch) {
   PF_TRY(ctx.CheckStop("spilling"));
   PF_ASSIGN(const auto options, WriteOptions(memory_));
-  PF_ASSIGN(const auto message, Serialize(batch, options));
+  PF_ARROW_ASSIGN(const auto message, arrow::ipc::SerializeRecordBatch(batch, options));
   const auto bytes =
       std::as_bytes(std::span(message->data(), static_cast<size_t>(message->size())));
   const auto length = static_cast<int64_t>(bytes.size());
@@ -167,17 +153,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> ParseSpilledBatch(
   options.memory_pool = memory.pool();
   options.use_threads = false;
   arrow::io::BufferReader stream(bytes);
-  std::shared_ptr<arrow::RecordBatch> batch;
-  if (HasDictionary(*schema)) {
-    PF_ARROW_ASSIGN(const auto reader, arrow::ipc::RecordBatchStreamReader::Open(&stream, options));
-    PF_ARROW_TRY(reader->ReadNext(&batch));
-    if (batch == nullptr || !batch->schema()->Equals(*schema, /*check_metadata=*/false)) {
-      return Status(Code::kCorruption, "it is of another schema");
-    }
-  } else {
-    const arrow::ipc::DictionaryMemo memo;
-    PF_ARROW_ASSIGN(batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
-  }
+  const arrow::ipc::DictionaryMemo memo;
+  PF_ARROW_ASSIGN(auto batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
   PF_ARROW_TRY(batch->Validate());
   return batch;
 }

@@ -75,8 +75,9 @@ class SpillFile {
   int64_t size_bytes_ = 0;
 };
 
-// Whether there is a column of indices into a dictionary, at any depth.
-bool HasDictionary(const arrow::Schema& schema);
+// Whether batches of the schema can be kept as messages of their own: those of dictionary columns
+// would lie without their values. Readers give values when they are asked for by type.
+bool HasDictionaries(const arrow::Schema& schema);
 
 // One message of a spill file: its bytes and their checksum. kCorruption when they do not fit each
 // other or hold no batch of the schema.

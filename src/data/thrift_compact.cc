@@ -105,12 +105,12 @@ uint8_t WireType(ThriftType type) {
 
 }  // namespace
 
-// Reads values one after another. Fields of the struct being read lie on one stack and are moved
-// into a vector of the exact size at its end, so that no capacity is left over.
+// Reads values one after another. Fields and items of what is being read lie on one stack and are
+// moved into a vector of the exact size at its end, so that no capacity is left over.
 class ThriftParser {
  public:
-  ThriftParser(std::span<const std::byte> bytes, std::string_view what, size_t values_max)
-      : bytes_(bytes), what_(what), values_max_(values_max) {}
+  ThriftParser(std::span<const std::byte> bytes, std::string_view what, int64_t values_max)
+      : bytes_(bytes), what_(what), values_left_(values_max) {}
 
   size_t position() const { return position_; }
 
@@ -124,21 +124,30 @@ class ThriftParser {
       if (wire == kWireStop) break;
       PF_ASSIGN(const int16_t id, FieldId(header, last_id));
       last_id = id;
-      PF_TRY(CountValues(1));
       PF_ASSIGN(ThriftValue value, FieldValue(wire, depth));
       value.id_ = id;
-      stack_.push_back(std::move(value));
+      PF_TRY(Push(std::move(value)));
     }
     ThriftValue result = ThriftValue::Struct();
-    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(base);
-    result.items().reserve(stack_.size() - base);
-    std::move(begin, stack_.end(), std::back_inserter(result.items()));
-    stack_.erase(begin, stack_.end());
+    TakeItems(base, result.items());
     PF_TRY(CheckUnique(result.items()));
     return result;
   }
 
  private:
+  Status Push(ThriftValue value) {
+    if (values_left_-- <= 0) return Corrupt("more values than such a thing has");
+    stack_.push_back(std::move(value));
+    return {};
+  }
+  // Moves the values above `base` off the stack.
+  void TakeItems(size_t base, std::vector<ThriftValue>& items) {
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(base);
+    items.reserve(stack_.size() - base);
+    std::move(begin, stack_.end(), std::back_inserter(items));
+    stack_.erase(begin, stack_.end());
+  }
+
   Status Corrupt(std::string_view found) const {
     return Status(Code::kCorruption,
                   fmt::format("parse {}: {} at offset {}", what_, found, position_));
@@ -147,24 +156,6 @@ class ThriftParser {
   Status CheckDepth(int depth) const {
     if (depth > kThriftDepthMax) return Corrupt("nesting too deep");
     return {};
-  }
-
-  Status CountValues(uint64_t count) {
-    if (count > values_max_ - values_) {
-      return Corrupt(fmt::format("more than {} values", values_max_));
-    }
-    values_ += count;
-    return {};
-  }
-
-  // Every element takes a byte of its own at least (an empty struct its stop byte): lists within
-  // lists cannot all have room for what they announce.
-  Status Announce(uint64_t count) {
-    if (count > remaining() || count > bytes_.size() - announced_) {
-      return Corrupt(fmt::format("count {} beyond the end", count));
-    }
-    announced_ += count;
-    return CountValues(count);
   }
 
   // A struct with one id twice has no single meaning, and readers differ in which one they take.
@@ -326,14 +317,17 @@ class ThriftParser {
     if (count == 15) {
       PF_ASSIGN(count, Varint());
     }
-    PF_TRY(Announce(count));
+    // Every element takes a byte at least, an empty struct its stop byte.
+    if (count > remaining()) return Corrupt(fmt::format("count {} beyond the end", count));
     ThriftValue list(type, ThriftValue::Items{});
     list.element_type_ = element;
-    list.items().reserve(count);
+    // Room is made for what was found: a count is a claim.
+    const size_t base = stack_.size();
     for (uint64_t i = 0; i < count; ++i) {
       PF_ASSIGN(ThriftValue item, Value(element, depth));
-      list.items().push_back(std::move(item));
+      PF_TRY(Push(std::move(item)));
     }
+    TakeItems(base, list.items());
     return list;
   }
 
@@ -346,29 +340,27 @@ class ThriftParser {
     PF_ASSIGN(map.key_type_, TypeOf(types >> 4));
     PF_ASSIGN(map.element_type_, TypeOf(types & 0x0f));
     if (count > remaining() / 2) return Corrupt(fmt::format("count {} beyond the end", count));
-    PF_TRY(Announce(count * 2));
-    map.items().reserve(count * 2);
+    const size_t base = stack_.size();
     for (uint64_t i = 0; i < count; ++i) {
       PF_ASSIGN(ThriftValue key, Value(map.key_type_, depth));
-      map.items().push_back(std::move(key));
+      PF_TRY(Push(std::move(key)));
       PF_ASSIGN(ThriftValue value, Value(map.element_type_, depth));
-      map.items().push_back(std::move(value));
+      PF_TRY(Push(std::move(value)));
     }
+    TakeItems(base, map.items());
     return map;
   }
 
   const std::span<const std::byte> bytes_;
   const std::string_view what_;
-  const size_t values_max_;
   size_t position_ = 0;
-  size_t values_ = 0;     // seen or announced
-  size_t announced_ = 0;  // elements of all lists so far
+  int64_t values_left_;
   std::vector<ThriftValue> stack_;
   std::vector<int16_t> ids_;
 };
 
 Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
-                                       size_t values_max) {
+                                       int64_t values_max) {
   ThriftParser parser(bytes, what, values_max);
   PF_ASSIGN(ThriftValue value, parser.Struct(1));
   return ThriftParsed{.value = std::move(value), .size_bytes = parser.position()};

@@ -31,12 +31,9 @@ enum class ThriftType : uint8_t {
   kUuid,  // 16 bytes
 };
 
-// Limits of the parser. Every length is checked against the bytes that are left, and the counts of
-// all lists together against the bytes there are, before anything is allocated: a tree takes at
-// most about kThriftTreeGrowth bytes for each byte of input; what writers put into footers takes 16
-// to 20.
+// Limits of the parser. A count or length is checked against the bytes that are left before
+// anything is allocated, so a tree takes at most about 64 bytes for each byte of input.
 inline constexpr int kThriftDepthMax = 64;
-inline constexpr int64_t kThriftTreeGrowth = 64;
 
 // One value, and the field id it has when it stands in a struct. Copies are deep.
 class ThriftValue {
@@ -94,10 +91,10 @@ struct ThriftParsed {
   size_t size_bytes = 0;  // how much of the input it took
 };
 // Parses the struct that `bytes` begin with; what follows is left alone (a page's body follows its
-// header). kCorruption with the offset, and for more than `values_max` values in all; `what` names
-// the thing parsed.
+// header). kCorruption with the offset, also when it holds more than `values_max` values; `what`
+// names the thing parsed.
 Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
-                                       size_t values_max = SIZE_MAX);
+                                       int64_t values_max = INT64_MAX);
 // Memory that a tree takes, in bytes.
 int64_t TreeBytes(const ThriftValue& value);
 std::string EncodeThriftStruct(const ThriftValue& value);
