@@ -37,7 +37,7 @@ class BlockStream final : public arrow::io::OutputStream, public ByteSource {
   Status CopyOut(int64_t offset, std::span<std::byte> out) const;
 
  private:
-  static constexpr int64_t kBlockBytes = int64_t{1} << 20;
+  static constexpr int64_t kBlockBytes = int64_t{64} << 10;
   ArrowMemory& memory_;
   std::vector<std::shared_ptr<arrow::Buffer>> blocks_;  // of kBlockBytes each, the last in part
   int64_t size_bytes_ = 0;

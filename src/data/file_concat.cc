@@ -139,6 +139,7 @@ class Concatenation {
     schema_ = WithoutDictionaries(*schema_);
     const auto fits = DecimalStorageFor(schema_, inputs_[0].file->footer, {},
                                         inputs_[0].file->file_name, memory_);
+    if (!fits.ok() && fits.status().code() == Code::kExhausted) return fits.status();
     if (!fits.ok() && options_.decodes_always) {
       return Status(fits.status())
           .As(Code::kRefused)
