@@ -257,7 +257,7 @@ class Demo {
                         {Place(), Scratch()}, {}));
       PF_TRY(MustSucceed(outcome, "worker"));
       PF_ASSIGN(const Outcome status,
-                RunSelf(ctx, {"job-status", "--json", "--details", "--job-id=demo"},
+                RunSelf(ctx, {"job-status", "--json", "--details", "--all", "--job-id=demo"},
                         {{Place().front()}}, {}));
       PF_TRY(MustSucceed(status, "job-status"));
       PF_ASSIGN(const JsonDoc doc, ParseJson(status.text));

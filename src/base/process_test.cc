@@ -281,7 +281,7 @@ TEST_F(ChildProcessTest, OwnLimitsHold) {
   const auto memory = start('m');
   char answer = 0;
   const Status said = memory->Receive(ctx_, std::as_writable_bytes(std::span(&answer, 1)), kLongMs);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   // The sanitizer's allocator ends the process at the limit instead of throwing.
   EXPECT_FALSE(said.ok());
   EXPECT_NE(End(*memory), "exit code 0");

@@ -444,6 +444,9 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
           publisher.ProposeTask(inner, request.job_id, id);
       if (!proposed.ok()) {
         const Code code = proposed.status().code();
+        // Another import brings the job into another table.
+        if (code == Code::kConflict && proposed.status().explanation().pf_number == kBoundElsewhere)
+          return Status(proposed.status()).As(Code::kRefused);
         // A store that holds nothing of the job has no other artifact either.
         const bool is_wrong_store =
             code == Code::kRefused && proposed.status().explanation().pf_number == kMissingObject;

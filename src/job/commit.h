@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "job/task.h"
 
 namespace partforge {
@@ -39,6 +40,10 @@ struct Commit {
   Json evidence = "{}";
   int64_t decided_at_ms = 0, published_at_ms = 0;
 };
+
+// Whether a decision may join one of its job that stands: all of them go into one target, else what
+// the job publishes would be complete in none. kConflict (PF2134) naming both.
+Status CheckOneTarget(std::string_view standing_target, const Commit& proposal);
 
 enum class PieceState : uint8_t { kStaged, kSent, kConfirmed, kSuppressed, kReplaced };
 std::string_view PieceStateName(PieceState state);  // "STAGED", …

@@ -59,9 +59,9 @@ Status InsertPiece(SqlSession& session, const CommitId& commit, const Piece& pie
 Result<std::vector<Piece>> LoadPieces(SqlSession& session, const CommitId& commit,
                                       int64_t first = 0,
                                       int64_t last = std::numeric_limits<int64_t>::max()) {
-  PF_ASSIGN(const SqlRows rows, session.Run(statements::kPieces, {{"commit", commit},
-                                                                  {"first", first},
-                                                                  {"last", last}}));
+  PF_ASSIGN(
+      const SqlRows rows,
+      session.Run(statements::kPieces, {{"commit", commit}, {"first", first}, {"last", last}}));
   std::vector<Piece> pieces;
   for (size_t i = 0; i < rows.size(); ++i) {
     PF_ASSIGN(Piece piece, ReadPiece(rows.row(i)));
@@ -300,6 +300,9 @@ Result<Commit> SqlJobStore::Decide(const Context& ctx, const Commit& proposal,
     }
     if (first.status().code() != Code::kNotFound) return first;
     PF_TRY(CheckJobForDecide(session, job.row(0), proposal));
+    PF_ASSIGN(const SqlRows standing,
+              session.Run(statements::kTargetOfJob, {{"job", proposal.job}}));
+    if (!standing.empty()) PF_TRY(CheckOneTarget(standing.row(0).Text(0), proposal));
     PF_TRY(TakeLocks(session, proposal.job, proposal.id, locks));
     PF_ASSIGN(const SqlRows decided,
               session.Run(statements::kDecide, {{"commit", proposal.id},

@@ -244,6 +244,9 @@ inline constexpr SqlStatement kJobForUpdate = {
     "job_for_update", "SELECT state, publish FROM jobs WHERE job_id = :job {for_update}"};
 inline constexpr SqlStatement kCountTasks = {"count_tasks",
                                              "SELECT count(*) FROM tasks WHERE job_id = :job"};
+// Of any decision of the job that stands: they all name one target.
+inline constexpr SqlStatement kTargetOfJob = {"target_of_job", R"sql(
+SELECT target FROM commits WHERE job_id = :job AND state <> 'ABORTED' ORDER BY decided_at LIMIT 1)sql"};
 inline constexpr SqlStatement kDecide = {"decide", R"sql(
 INSERT INTO commits (commit_id, job_id, kind, target, protocol, state, serial, piece_count, rows_decided, bytes_decided, intent, decided_at)
 VALUES (:commit, :job, :kind, :target, :protocol, 'DECIDED', :serial, :pieces, :rows, :bytes, :intent, pf_now()) ON CONFLICT (commit_id) DO NOTHING)sql"};

@@ -32,6 +32,32 @@ Actor CommitActor(const Commit& fenced) {
   return actor;
 }
 
+// Two processes that publish one job into two targets: what the first has decided stands.
+TEST_P(JobStoreContract, AllDecisionsOfAJobNameOneTarget) {
+  MakeJob("j", {1, 1, 1});
+  FinishAll();
+  ASSERT_EQ(CodeOf(DecideTasks("c1", "j", {"t0"})), "OK");
+  Commit elsewhere;
+  elsewhere.id = "c2";
+  elsewhere.job = "j";
+  elsewhere.kind = "test.copy";
+  elsewhere.target = "another";
+  elsewhere.protocol = "COPY";
+  elsewhere.chosen.push_back(Chosen{.task = "t1", .epoch = 1, .result = {}});
+  const Status refused = store().Decide(ctx_, elsewhere, {}, {}).status();
+  EXPECT_EQ(refused.code(), Code::kConflict) << refused.ToString();
+  EXPECT_EQ(refused.explanation().pf_number, 2134);
+  EXPECT_EQ(Get("j", "t1").state, TaskState::kFinished);
+  EXPECT_EQ(CodeOf(DecideTasks("c3", "j", {"t1"})), "OK");
+  // Taken back, none of them stands.
+  for (const char* const id : {"c1", "c3"}) {
+    const Result<Commit> fenced = store().Fence(ctx_, id, "p1", 60'000);
+    ASSERT_EQ(CodeOf(fenced), "OK");
+    ASSERT_TRUE(store().Advance(ctx_, *fenced, CommitState::kAborted, "{}", {}).ok());
+  }
+  EXPECT_EQ(CodeOf(store().Decide(ctx_, elsewhere, {}, {})), "OK");
+}
+
 TEST_P(JobStoreContract, ADecisionTakesItsTasksAndRemembersTheChoice) {
   MakeJob("j", {1, 2});
   FinishAll();

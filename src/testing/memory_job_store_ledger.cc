@@ -88,6 +88,11 @@ Result<Commit> MemoryJobStore::Decide(const Context& ctx, const Commit& proposal
                     fmt::format("a load commits all its {} tasks at once, {} are chosen",
                                 job->tasks_expected, proposal.chosen.size()));
     }
+    for (const auto& [id, standing] : state_.commits) {
+      const Commit& other = standing.commit;
+      if (other.job == proposal.job && other.state != CommitState::kAborted)
+        PF_TRY(CheckOneTarget(other.target, proposal));
+    }
     for (const LockWish& wish : locks) PF_TRY(TakeLock(proposal.job, proposal.id, wish));
     CommitRow row;
     row.commit = proposal;

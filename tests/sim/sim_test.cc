@@ -49,7 +49,7 @@ TEST(Simulation, TheSameSeedIsTheSameHistory) {
 }
 
 TEST(Simulation, NamesSharedBetweenEpochsAreCaught) {
-  EXPECT_LT(HistoriesUntilCaught(Mistake::kSharedNames, 500), 500u);
+  EXPECT_LT(HistoriesUntilCaught(Mistake::kSharedNames, 2000), 2000u);
 }
 
 TEST(Simulation, CopyingWhatIsBoundIsCaught) {
