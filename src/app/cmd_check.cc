@@ -24,12 +24,11 @@ Status Run(const CommandInput& input) {
   if (!input.options.String("source-schema").empty()) {
     PF_ASSIGN(request.source_schema, ReadTextFlag(input, "source-schema"));
   } else {
-    const clickhouse::TableName table{input.options.String("database"),
-                                      input.options.String("table")};
-    if (table.database.empty() || table.table.empty()) {
+    if (input.options.String("database").empty() || input.options.String("table").empty()) {
       return Status(Code::kInvalidArgument, "the source table is not named")
           .Explain(1006, "check", "--source-schema=FILE, or --database and --table on a server");
     }
+    PF_ASSIGN(const clickhouse::TableName table, TableFrom(input));
     PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
     PF_TRY(clickhouse::CheckSourceTable(input.ctx, *server, table, {}));
     PF_ASSIGN(request.source_schema, clickhouse::ReadCreateTable(input.ctx, *server, table));

@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/option_groups.h"
+#include "app/rewrite_preview.h"
 #include "app/wire.h"
 #include "clickhouse/source_checks.h"
 #include "clickhouse/table_freeze.h"
@@ -15,15 +16,17 @@ Status Run(const CommandInput& input) {
   const std::string name = input.options.String("freeze");
   PF_TRY(clickhouse::CheckFreezeName(name));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
-  const clickhouse::TableName table{input.options.String("database"),
-                                    input.options.String("table")};
-  PF_TRY(clickhouse::CheckSourceTable(
-      input.ctx, *server, table,
-      {.applies_patches = input.options.Bool("apply-patches"),
-       .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
+  PF_ASSIGN(const clickhouse::TableName table, TableFrom(input));
   const bool is_dry = input.options.Bool("dry-run");
   bool was_there = false;
-  if (!is_dry) {
+  std::vector<std::string> notes;
+  if (is_dry) {
+    PF_ASSIGN(notes, CheckSourceOnly(input, *server, table));
+  } else {
+    PF_TRY(clickhouse::CheckSourceTable(
+        input.ctx, *server, table,
+        {.applies_patches = input.options.Bool("apply-patches"),
+         .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
     PF_ASSIGN(const clickhouse::FreezeEnd end,
               clickhouse::FreezeTable(input.ctx, *server, table, name));
     was_there = end == clickhouse::FreezeEnd::kWasThere;
@@ -31,10 +34,12 @@ Status Run(const CommandInput& input) {
   input.out.Line(fmt::format(
       "{} {} as {}{}", is_dry ? "would freeze" : "frozen", table.ToString(), name,
       was_there ? "   (it was there already, with the parts that the table has now)" : ""));
+  for (const std::string& note : notes) input.out.Line("note   " + note);
   input.out.Document("freeze", JsonDoc{{"table", table.ToString()},
                                        {"freeze", name},
                                        {"dry_run", is_dry},
-                                       {"was_there", was_there}});
+                                       {"was_there", was_there},
+                                       {"notes", notes}});
   return {};
 }
 
@@ -63,11 +68,7 @@ Command FreezeCommand() {
                    .default_text = "0",
                    .help = "wait so long for unfinished mutations",
                    .group = "Limits"},
-                  {.name = "dry-run",
-                   .type = OptionType::kBool,
-                   .default_text = "false",
-                   .help = "only check",
-                   .letter = 'n'}},
+                  DryRunOption("only check")},
                  ServerOptions()}),
        .related = {"upload-freeze", "rewrite"}},
       Run};

@@ -11,14 +11,16 @@ namespace partforge::app {
 namespace {
 
 Status Run(const CommandInput& input) {
-  PF_TRY(ConfirmImport(input));
-  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
+  const bool is_dry = input.options.Bool("dry-run");
+  if (!is_dry) PF_TRY(ConfirmImport(input));
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state,
+            OpenState(input, is_dry ? SchemaUse::kRead : SchemaUse::kWrite));
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   BucketStores stores(input);
   const std::string job = input.options.String("job-id");
-  return ImportAndShow(input, *state, *server, stores, job,
-                       {input.options.String("database"), input.options.String("table")},
-                       "import-finished");
+  PF_ASSIGN(const clickhouse::TableName table, TableFrom(input));
+  if (is_dry) return ShowImportPlan(input, *state, *server, stores, job, table);
+  return ImportAndShow(input, *state, *server, stores, job, table, "import-finished");
 }
 
 }  // namespace
@@ -38,7 +40,8 @@ Command ImportFinishedCommand() {
            {{{.name = "job-id", .help = "job", .is_required = true},
              {.name = "database", .help = "database of the destination table", .is_required = true},
              {.name = "table", .help = "destination table", .is_required = true},
-             {.name = "part-id", .help = "one part only", .refuses_empty = true}},
+             {.name = "part-id", .help = "one part only", .refuses_empty = true},
+             DryRunOption("check, print what would be published, write nothing")},
             ImportOptions(),
             ServerOptions(),
             StateOptions(),

@@ -2,30 +2,19 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/commands.h"
 #include "app/job_records.h"
 #include "app/option_groups.h"
+#include "app/row_flow.h"
 #include "app/wire.h"
 #include "base/units.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 
 namespace partforge::app {
 namespace {
-
-constexpr int64_t kPageTasks = 1000;
-
-using Visit = std::function<Status(const Task&)>;
-Status ForEachTask(const CommandInput& input, SqlJobStore& state, const std::string& job,
-                   TaskState wanted, const Visit& visit) {
-  std::string after;
-  while (true) {
-    PF_ASSIGN(const TaskPage page, state.Page(input.ctx, job, wanted, after, kPageTasks));
-    for (const Task& task : page.tasks) PF_TRY(visit(task));
-    if (!page.next) return {};
-    after = *page.next;
-  }
-}
 
 std::string Text(const JsonDoc& record, const char* key) {
   const auto it = record.find(key);
@@ -33,58 +22,82 @@ std::string Text(const JsonDoc& record, const char* key) {
   return it->is_string() ? it->get<std::string>() : it->dump();
 }
 
-void ShowParts(const CommandInput& input, const std::vector<JsonDoc>& records, bool is_detailed) {
+enum class Shown : uint8_t { kText, kLongText, kCount, kBytes, kDuration };
+struct PartColumn {
+  const char* title;
+  const char* field;  // of the record
+  Shown shown = Shown::kText;
+};
+
+// clickhouse-parts §8.6, but for the columns of compaction and merges.
+constexpr PartColumn kPartColumns[] = {
+    {"PART_ID", "part_id"},
+    {"STATUS", "status"},
+    {"ATTEMPTS", "attempts", Shown::kCount},
+    {"WORKER", "worker_id", Shown::kLongText},
+    {"READ_ROWS", "read_rows", Shown::kCount},
+    {"READ_SIZE", "read_bytes", Shown::kBytes},
+    {"WRITTEN_ROWS", "written_rows", Shown::kCount},
+    {"WRITTEN_SIZE", "written_bytes", Shown::kBytes},
+    {"SOURCE_ROWS", "source_rows", Shown::kCount},
+    {"SOURCE_SIZE", "source_artifact_bytes", Shown::kBytes},
+    {"DEST_ROWS", "destination_active_part_rows", Shown::kCount},
+    {"INPUT_CH_PARTS", "source_active_part_count", Shown::kCount},
+    {"OUTPUT_CH_PARTS", "destination_active_part_count", Shown::kCount},
+    {"PARTITIONS", "partitions", Shown::kCount},
+    {"TIER", "tier"},
+    {"PROGRESS_AT", "progress_updated_at"},
+    {"UPDATED_AT", "updated_at"},
+    {"ERROR", "error", Shown::kLongText}};
+constexpr PartColumn kDetailColumns[] = {
+    {"PART_ID", "part_id"},
+    {"STATUS", "status"},
+    {"ATTEMPTS", "attempts", Shown::kCount},
+    {"WORKER", "worker_id", Shown::kLongText},
+    {"STAGE", "rewrite_stage"},
+    {"STAGE_ELAPSED", "rewrite_stage_elapsed_ms", Shown::kDuration},
+    {"TOTAL_ELAPSED", "rewrite_total_elapsed_ms", Shown::kDuration},
+    {"STAGE_STARTED", "rewrite_stage_started_at"},
+    {"PROGRESS_AT", "progress_updated_at"},
+    {"UPDATED_AT", "updated_at"},
+    {"STAGE_DURATIONS", "rewrite_stage_durations_ms", Shown::kLongText},
+    {"TIER", "tier"},
+    {"TIER_REASON", "tier_reason", Shown::kLongText},
+    {"EPOCH", "epoch", Shown::kCount},
+    {"LEASE_LEFT", "lease_left_ms", Shown::kDuration},
+    {"CLASS", "failure_class"},
+    {"ERROR", "error", Shown::kLongText}};
+
+std::string Cell(const JsonDoc& record, const PartColumn& column) {
+  const auto it = record.find(column.field);
+  if (it == record.end() || !it->is_number_integer()) return Text(record, column.field);
+  const auto value = it->get<int64_t>();
+  switch (column.shown) {
+    case Shown::kCount:
+      return FormatCount(value);
+    case Shown::kBytes:
+      return FormatBytes(value);
+    case Shown::kDuration:
+      return value < 0 ? "-" + FormatDurationMs(-value) : FormatDurationMs(value);
+    case Shown::kText:
+    case Shown::kLongText:
+      break;
+  }
+  return Text(record, column.field);
+}
+
+void ShowParts(const CommandInput& input, const std::vector<JsonDoc>& records,
+               std::span<const PartColumn> columns) {
   Table table;
-  if (is_detailed) {
-    table.columns = {{.title = "PART_ID"},
-                     {.title = "STATUS"},
-                     {.title = "ATTEMPTS", .is_right_aligned = true},
-                     {.title = "WORKER", .is_right_aligned = false, .may_be_cut = true},
-                     {.title = "STAGE"},
-                     {.title = "TIER"},
-                     {.title = "PROGRESS_AT"},
-                     {.title = "UPDATED_AT"},
-                     {.title = "STAGE_DURATIONS", .is_right_aligned = false, .may_be_cut = true},
-                     {.title = "EPOCH", .is_right_aligned = true},
-                     {.title = "LEASE_UNTIL"},
-                     {.title = "CLASS"},
-                     {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}};
-  } else {
-    table.columns = {{.title = "PART_ID"},
-                     {.title = "STATUS"},
-                     {.title = "ATTEMPTS", .is_right_aligned = true},
-                     {.title = "WORKER", .is_right_aligned = false, .may_be_cut = true},
-                     {.title = "READ_ROWS", .is_right_aligned = true},
-                     {.title = "WRITTEN_ROWS", .is_right_aligned = true},
-                     {.title = "WRITTEN_SIZE", .is_right_aligned = true},
-                     {.title = "SOURCE_ROWS", .is_right_aligned = true},
-                     {.title = "SOURCE_SIZE", .is_right_aligned = true},
-                     {.title = "DEST_ROWS", .is_right_aligned = true},
-                     {.title = "OUTPUT_CH_PARTS", .is_right_aligned = true},
-                     {.title = "PARTITIONS", .is_right_aligned = true},
-                     {.title = "PROGRESS_AT"},
-                     {.title = "UPDATED_AT"},
-                     {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}};
+  for (const PartColumn& column : columns) {
+    const bool is_text = column.shown == Shown::kText || column.shown == Shown::kLongText;
+    table.columns.push_back({.title = column.title,
+                             .is_right_aligned = !is_text,
+                             .may_be_cut = column.shown == Shown::kLongText});
   }
   for (const JsonDoc& record : records) {
-    if (is_detailed) {
-      table.rows.push_back(
-          {Text(record, "part_id"), Text(record, "status"), Text(record, "attempts"),
-           Text(record, "worker_id"), Text(record, "rewrite_stage"), Text(record, "tier"),
-           Text(record, "progress_updated_at"), Text(record, "updated_at"),
-           Text(record, "rewrite_stage_durations_ms"), Text(record, "epoch"),
-           Text(record, "lease_expires_at"), Text(record, "failure_class"), Text(record, "error")});
-    } else {
-      table.rows.push_back(
-          {Text(record, "part_id"), Text(record, "status"), Text(record, "attempts"),
-           Text(record, "worker_id"), Text(record, "read_rows"), Text(record, "written_rows"),
-           FormatBytes(record.value("destination_active_part_bytes", int64_t{0})),
-           Text(record, "source_rows"),
-           FormatBytes(record.value("source_artifact_bytes", int64_t{0})),
-           Text(record, "destination_active_part_rows"),
-           Text(record, "destination_active_part_count"), Text(record, "partitions"),
-           Text(record, "progress_updated_at"), Text(record, "updated_at"), Text(record, "error")});
-    }
+    std::vector<std::string>& row = table.rows.emplace_back();
+    for (const PartColumn& column : columns) row.push_back(Cell(record, column));
   }
   input.out.Line();
   input.out.Text(RenderTable(table, input.out.style()));
@@ -102,7 +115,7 @@ Status Run(const CommandInput& input) {
                       {.title = "UPDATED_AT"},
                       {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}},
                      {}};
-  PF_TRY(ForEachTask(input, *state, job, TaskState::kFailed, [&](const Task& task) -> Status {
+  PF_TRY(ForEachTaskIn(input.ctx, *state, job, TaskState::kFailed, [&](const Task& task) -> Status {
     PF_ASSIGN(const JsonDoc record, RecordOf(input.ctx, *state, view, task));
     failed.push_back(JsonDoc{{"part_id", task.id},
                              {"status", "FAILED"},
@@ -114,14 +127,16 @@ Status Run(const CommandInput& input) {
     return {};
   }));
   std::map<std::string, int64_t> stage_counts;
-  PF_TRY(ForEachTask(input, *state, job, TaskState::kInProgress, [&](const Task& task) -> Status {
-    PF_ASSIGN(const std::vector<AttemptView> attempts, state->Attempts(input.ctx, job, task.id));
-    for (const AttemptView& attempt : attempts) {
-      if (attempt.epoch == task.epoch)
-        ++stage_counts[attempt.stage.empty() ? "claimed" : attempt.stage];
-    }
-    return {};
-  }));
+  PF_TRY(ForEachTaskIn(input.ctx, *state, job, TaskState::kInProgress,
+                       [&](const Task& task) -> Status {
+                         PF_ASSIGN(const std::vector<AttemptView> attempts,
+                                   state->Attempts(input.ctx, job, task.id));
+                         for (const AttemptView& attempt : attempts) {
+                           if (attempt.epoch == task.epoch)
+                             ++stage_counts[attempt.stage.empty() ? "claimed" : attempt.stage];
+                         }
+                         return {};
+                       }));
   for (const auto& [stage, count] : stage_counts)
     stages.push_back(JsonDoc{{"stage", stage}, {"count", count}});
   JsonDoc counts = JsonDoc::object();
@@ -159,6 +174,7 @@ Status Run(const CommandInput& input) {
                   {"written_bytes", flow.bytes_out},
                   {"source_bytes", numbers.bytes},
                   {"sealed", view.tasks_expected >= 0},
+                  {"sealed_at", TimeOrNull(view.sealed_at_ms)},
                   {"expected_parts", view.tasks_expected},
                   {"paused", view.is_paused},
                   {"failed_parts", failed},
@@ -166,18 +182,19 @@ Status Run(const CommandInput& input) {
                   {"now", TimeOrNull(view.now_ms)}};
 
   if (has_flow) {
-    summary["rows_in"] = flow.rows_in;
-    summary["rows_filtered"] = flow.filtered;
-    summary["rows_expired"] = flow.expired;
-    summary["rows_merged"] = flow.merged;
-    summary["rows_conserved"] = flow.is_conserved;
+    PF_ASSIGN(const clickhouse::RewriteJobSpec spec,
+              clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+    summary["source"] = spec.source_database + "." + spec.source_table;
+    summary["destination"] = spec.destination_database + "." + spec.destination_table;
+    summary["schema_fingerprint"] = SchemaFingerprintOf(spec);
+    flow.AppendTo(summary);
   }
   const bool wants_parts = input.options.Bool("parts") || input.options.Bool("details");
   std::vector<JsonDoc> records;
   if (wants_parts) {
     for (const TaskState one : AllTaskStates()) {
       if (one == TaskState::kSuperseded && !input.options.Bool("all")) continue;
-      PF_TRY(ForEachTask(input, *state, job, one, [&](const Task& task) -> Status {
+      PF_TRY(ForEachTaskIn(input.ctx, *state, job, one, [&](const Task& task) -> Status {
         PF_ASSIGN(JsonDoc record, RecordOf(input.ctx, *state, view, task));
         records.push_back(std::move(record));
         return {};
@@ -193,6 +210,7 @@ Status Run(const CommandInput& input) {
       numbers.import_percent, numbers.total, numbers.parts_out, FormatCount(flow.rows_in),
       FormatBytes(flow.bytes_in), FormatCount(numbers.rows_out), FormatBytes(flow.bytes_out)));
   if (has_flow) input.out.Line("rows: " + flow.Text());
+  if (flow.parts > 0) input.out.Line("tiers: " + TextOf(flow.tiers));
   Table states{{{.title = "STATE"}, {.title = "COUNT", .is_right_aligned = true}}, {}};
   for (const TaskState one : AllTaskStates())
     states.rows.push_back({std::string(TaskStateName(one)), FormatCount(CountIn(view, one))});
@@ -214,7 +232,8 @@ Status Run(const CommandInput& input) {
     if (!commit.in_doubt.empty())
       input.out.Line(fmt::format("\nIN DOUBT {}: {}", commit.id, Printable(commit.in_doubt)));
   }
-  if (wants_parts) ShowParts(input, records, input.options.Bool("details"));
+  if (wants_parts && input.options.Bool("details")) ShowParts(input, records, kDetailColumns);
+  if (wants_parts && !input.options.Bool("details")) ShowParts(input, records, kPartColumns);
   JsonDoc document{{"summary", summary}};
   if (wants_parts) document["parts"] = records;
   input.out.Document("job-status", document);

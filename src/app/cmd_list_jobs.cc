@@ -18,9 +18,11 @@ Status Run(const CommandInput& input) {
                {.title = "STATUS"},
                {.title = "ARTIFACTS", .is_right_aligned = true},
                {.title = "CH_PARTS", .is_right_aligned = true},
+               {.title = "PARTITIONS", .is_right_aligned = true},
                {.title = "REWRITE", .is_right_aligned = true},
                {.title = "IMPORT", .is_right_aligned = true},
                {.title = "SUBMITTED_AT"},
+               {.title = "UPDATED_AT"},
                {.title = "NAME", .is_right_aligned = false, .may_be_cut = true},
                {.title = "COUNTS", .is_right_aligned = false, .may_be_cut = true}},
               {}};
@@ -35,9 +37,10 @@ Status Run(const CommandInput& input) {
     }
     table.rows.push_back(
         {view.job.id, numbers.status, FormatCount(numbers.total), FormatCount(numbers.parts_out),
+         FormatCount(view.partitions_out),
          fmt::format("{}/{} {:.1f}%", numbers.rewritten, numbers.total, numbers.rewrite_percent),
          fmt::format("{}/{} {:.1f}%", numbers.imported, numbers.total, numbers.import_percent),
-         FormatTime(view.created_at_ms), view.job.name, counts});
+         FormatTime(view.created_at_ms), FormatTime(UpdatedAtMs(view)), view.job.name, counts});
     ids.push_back(view.job.id);
     if (!view.job.name.empty()) names[view.job.id] = view.job.name;
     details.push_back(JsonDoc{{"job_id", view.job.id},
@@ -45,11 +48,15 @@ Status Run(const CommandInput& input) {
                               {"status", numbers.status},
                               {"parts_total", numbers.total},
                               {"clickhouse_parts", numbers.parts_out},
+                              {"partitions", view.partitions_out},
                               {"rewrite_completed", numbers.rewritten},
                               {"rewrite_percent", numbers.rewrite_percent},
                               {"import_completed", numbers.imported},
                               {"import_percent", numbers.import_percent},
                               {"submitted_at", TimeOrNull(view.created_at_ms)},
+                              {"updated_at", TimeOrNull(UpdatedAtMs(view))},
+                              {"rewrite_started_at", TimeOrNull(view.work_started_at_ms)},
+                              {"eta_seconds", EtaSeconds(view, numbers)},
                               {"source_bytes_total", numbers.bytes},
                               {"source_bytes_completed", numbers.bytes_rewritten},
                               {"paused", view.is_paused},

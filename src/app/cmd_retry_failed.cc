@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -7,12 +8,84 @@
 #include "app/commands.h"
 #include "app/option_groups.h"
 #include "app/wire.h"
+#include "base/units.h"
 #include "clickhouse/rewrite_job.h"
+#include "job/each_task.h"
 
 namespace partforge::app {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
+constexpr int kNotRetried = 2131;
+constexpr size_t kEditsAtOnce = 1000;
+constexpr TaskState kStates[] = {
+    TaskState::kFailed,   TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
+    TaskState::kFinished, TaskState::kImporting,  TaskState::kImported,     TaskState::kSuperseded};
+
+// Which parts go back into the queue (clickhouse-parts §8.7).
+struct Selection {
+  std::string part;                // one only; empty = all that fit
+  bool takes_in_progress = false;  // whoever works on them now is fenced
+  bool takes_stale = false;        // IN_PROGRESS without progress for so long, and nothing else
+  int64_t stale_after_ms = 0;
+  bool is_forced = false;  // whatever state they are in
+};
+
+Result<Selection> SelectionFrom(const ResolvedOptions& options) {
+  Selection chosen{.part = options.String("part-id"),
+                   .takes_in_progress = options.Bool("include-in-progress"),
+                   .takes_stale = options.Bool("stale"),
+                   .stale_after_ms = options.DurationMs("stale-after"),
+                   .is_forced = options.Bool("force")};
+  const int ways =
+      (chosen.part.empty() ? 0 : 1) + (options.Bool("all") ? 1 : 0) + (chosen.takes_stale ? 1 : 0);
+  const auto usage = [](int number, std::string message, std::string what_to_do) {
+    return Status(Code::kInvalidArgument, std::move(message))
+        .Explain(number, "retry-failed", std::move(what_to_do));
+  };
+  if (ways != 1) {
+    return usage(ways == 0 ? 1006 : 1010, "exactly one of --all, --part-id and --stale is needed",
+                 "--all, --stale or --part-id=PART");
+  }
+  if (chosen.stale_after_ms <= 0)
+    return usage(1005, "--stale-after is not positive", "--stale-after=5m");
+  if (chosen.is_forced && (chosen.takes_in_progress || chosen.takes_stale)) {
+    return usage(1010, "--force takes parts in any state already",
+                 "keep one of --force, --stale and --include-in-progress");
+  }
+  if (chosen.takes_stale && chosen.takes_in_progress) {
+    return usage(1010, "--stale takes only those in progress that stand still",
+                 "keep one of --stale and --include-in-progress");
+  }
+  return chosen;
+}
+
+// When the worker told of the part last.
+Result<int64_t> LastSignMs(const Context& ctx, SqlJobStore& state, const Task& task) {
+  PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
+  int64_t last_ms = task.started_at_ms;
+  for (const AttemptView& attempt : attempts) {
+    if (attempt.epoch == task.epoch)
+      last_ms = std::max({last_ms, attempt.opened_at_ms, attempt.progress_at_ms});
+  }
+  return last_ms;
+}
+
+// Rows of it are published, may be, or stand in another artifact: a second time would double them.
+bool IsPublished(TaskState state) {
+  return state == TaskState::kImporting || state == TaskState::kImported ||
+         state == TaskState::kSuperseded;
+}
+
+Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& chosen,
+                      int64_t now_ms, const Task& task) {
+  if (!chosen.part.empty() && task.id != chosen.part) return false;
+  if (chosen.is_forced) return true;
+  if (task.state == TaskState::kFailed) return !chosen.takes_stale;
+  if (task.state != TaskState::kInProgress) return false;
+  if (!chosen.takes_stale) return chosen.takes_in_progress;
+  PF_ASSIGN(const int64_t last_ms, LastSignMs(ctx, state, task));
+  return now_ms - last_ms > chosen.stale_after_ms;
+}
 
 TaskEdit EditOf(const Task& task, TaskState to) {
   TaskEdit edit;
@@ -23,89 +96,105 @@ TaskEdit EditOf(const Task& task, TaskState to) {
   return edit;
 }
 
-// A bad artifact of several source parts has no source of its own: its row goes, and they are
+// A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
+bool IsKept(const Selection& chosen, const Task& task) {
+  return task.state == TaskState::kFailed && task.winner != 0 && task.failure_class != "data" &&
+         !chosen.is_forced;
+}
+
+// An artifact of several source parts has no source of its own: its row goes, and they are
 // rewritten again. One transaction an output.
 Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& job,
-                   const std::vector<TaskId>& outputs, JsonDoc& list) {
+                   const std::vector<TaskId>& outputs, bool is_dry, JsonDoc& list) {
   if (outputs.empty()) return {};
   std::map<TaskId, std::vector<TaskEdit>> edits;
-  std::string after;
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state.Page(input.ctx, job, TaskState::kSuperseded, after, kPageTasks));
-    for (const Task& task : page.tasks)
-      edits[task.superseded_by].push_back(EditOf(task, TaskState::kReady));
-    if (!page.next) break;
-    after = *page.next;
-  }
+  PF_TRY(ForEachTaskIn(input.ctx, state, job, TaskState::kSuperseded, [&](const Task& task) {
+    edits[task.superseded_by].push_back(EditOf(task, TaskState::kReady));
+    return Status();
+  }));
   for (const TaskId& output : outputs) {
-    PF_TRY(
-        state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1), OpenWork::kRefuse));
-    PF_FAULT(input.ctx, "app.output_taken_back");
+    if (!is_dry) {
+      PF_TRY(state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1),
+                               OpenWork::kRefuse));
+      PF_FAULT(input.ctx, "app.output_taken_back");
+    }
     for (const TaskEdit& edit : edits[output])
       list.push_back(JsonDoc{{"part_id", edit.id}, {"from", "SUPERSEDED"}, {"to", "READY"}});
   }
   return {};
 }
 
+Status CheckOnePart(const CommandInput& input, SqlJobStore& state, const Selection& chosen,
+                    const std::string& job) {
+  if (chosen.part.empty()) return {};
+  PF_ASSIGN(const Task task, state.GetTask(input.ctx, job, chosen.part));
+  if (chosen.is_forced || task.state == TaskState::kFailed) return {};
+  if (task.state == TaskState::kInProgress && chosen.takes_in_progress) return {};
+  return Status(Code::kRefused, fmt::format("it is {}", TaskStateName(task.state)))
+      .Explain(kNotRetried, chosen.part,
+               task.state == TaskState::kInProgress
+                   ? "a worker has it; --include-in-progress takes it away from that worker"
+                   : "only FAILED parts are tried again; --force makes a part again that is "
+                     "rewritten and not published");
+}
+
 Status Run(const CommandInput& input) {
-  const std::string job = input.options.String("job-id"), part = input.options.String("part-id");
-  if (part.empty() == !input.options.Bool("all")) {
-    return Status(Code::kInvalidArgument, "exactly one of --all and --part-id is needed")
-        .Explain(part.empty() ? 1006 : 1010, "retry-failed", "--all, or --part-id=PART");
-  }
-  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kWrite));
-  PF_TRY(state->View(input.ctx, job));
-  Settlement settlement;
+  const std::string job = input.options.String("job-id");
+  const bool is_dry = input.options.Bool("dry-run");
+  PF_ASSIGN(const Selection chosen, SelectionFrom(input.options));
+  PF_ASSIGN(const std::unique_ptr<SqlJobStore> state,
+            OpenState(input, is_dry ? SchemaUse::kRead : SchemaUse::kWrite));
+  PF_ASSIGN(const JobView view, state->View(input.ctx, job));
+  PF_TRY(CheckOnePart(input, *state, chosen, job));
+  std::vector<TaskEdit> edits;
   std::vector<TaskId> outputs;  // that cannot be made again as they are
   JsonDoc list = JsonDoc::array();
-  std::string after;
-  if (!part.empty()) {
-    PF_ASSIGN(const Task task, state->GetTask(input.ctx, job, part));
-    if (task.state != TaskState::kFailed) {
-      return Status(Code::kRefused, fmt::format("it is {}", TaskStateName(task.state)))
-          .Explain(2131, part,
-                   "only FAILED parts are tried again; parts that are published or being published "
-                   "never are");
-    }
-  }
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state->Page(input.ctx, job, TaskState::kFailed, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      if (!part.empty() && task.id != part) continue;
-      // A failed import goes back to FINISHED unless its bytes were bad: then the part is made
-      // again.
-      const bool has_good_artifact = task.winner != 0 && task.failure_class != "data";
-      if (!has_good_artifact && task.generation > 0) {
-        outputs.push_back(task.id);
-        continue;
+  for (const TaskState from : kStates) {
+    PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, [&](const Task& task) -> Status {
+      PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
+      if (!is_chosen) return {};
+      // What an artifact of several parts was made of goes with that artifact.
+      if (task.state == TaskState::kSuperseded && chosen.part.empty()) return {};
+      if (IsPublished(task.state)) {
+        return Status(Code::kRefused,
+                      fmt::format("it is {}: its rows would come twice", TaskStateName(task.state)))
+            .Explain(kNotRetried, task.id,
+                     "a part that is published or being published is never made again; name "
+                     "others with --part-id");
       }
-      const TaskEdit edit =
-          EditOf(task, has_good_artifact ? TaskState::kFinished : TaskState::kReady);
-      settlement.edits.push_back(edit);
-      list.push_back(JsonDoc{
-          {"part_id", task.id}, {"from", "FAILED"}, {"to", std::string(TaskStateName(edit.to))}});
-    }
-    if (!page.next) break;
-    after = *page.next;
+      const bool is_kept = IsKept(chosen, task);
+      if (!is_kept && task.generation > 0) {
+        outputs.push_back(task.id);
+        return {};
+      }
+      edits.push_back(EditOf(task, is_kept ? TaskState::kFinished : TaskState::kReady));
+      list.push_back(JsonDoc{{"part_id", task.id},
+                             {"from", std::string(TaskStateName(task.state))},
+                             {"to", std::string(TaskStateName(edits.back().to))}});
+      return {};
+    }));
   }
-  const size_t count = settlement.edits.size();
-  for (size_t at = 0; at < count; at += kPageTasks) {
-    Settlement piece;
-    piece.edits.assign(
-        settlement.edits.begin() + static_cast<std::ptrdiff_t>(at),
-        settlement.edits.begin() + static_cast<std::ptrdiff_t>(std::min(count, at + kPageTasks)));
-    PF_TRY(state->Amend(input.ctx, job, piece));
+  for (size_t at = 0; at < edits.size() && !is_dry; at += kEditsAtOnce) {
+    const std::span<const TaskEdit> some =
+        std::span(edits).subspan(at, std::min(kEditsAtOnce, edits.size() - at));
+    PF_TRY(state->ChangeTasks(input.ctx, job, some, {}, OpenWork::kEnd));
   }
-  PF_TRY(RetryInputs(input, *state, job, outputs, list));
-  if (!list.empty()) PF_TRY(state->SetPaused(input.ctx, job, false));
-  input.out.Line(fmt::format("{} parts will be tried again", list.size()));
-  input.out.Document(
-      "retry-failed",
-      JsonDoc{{"job_id", job}, {"forced", false}, {"retried", list.size()}, {"parts", list}});
+  PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list));
+  if (!list.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
+  input.out.Line(fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
+  JsonDoc document{{"job_id", job},
+                   {"forced", chosen.is_forced},
+                   {"dry_run", is_dry},
+                   {"retried", is_dry ? size_t{0} : list.size()},
+                   {"parts", list}};
+  if (chosen.takes_stale) {
+    document["stale"] = true;
+    document["stale_after"] = FormatDurationMs(chosen.stale_after_ms);
+  }
+  input.out.Document("retry-failed", document);
   if (list.empty() && input.options.Bool("fail-if-empty"))
-    return Status(Code::kNotFound, "no part has failed").Explain(1016, job, "partforge job-status");
+    return Status(Code::kNotFound, "no part is to be tried again")
+        .Explain(1016, job, "partforge job-status");
   return {};
 }
 
@@ -126,7 +215,25 @@ Command RetryFailedCommand() {
                          {.name = "all",
                           .type = OptionType::kBool,
                           .default_text = "false",
-                          .help = "every failed part"}},
+                          .help = "every failed part"},
+                         {.name = "stale",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "parts in progress whose worker says nothing any more"},
+                         {.name = "stale-after",
+                          .type = OptionType::kDuration,
+                          .default_text = "5m",
+                          .help = "how long a worker must have said nothing",
+                          .group = "Limits"},
+                         {.name = "include-in-progress",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "also parts that workers have now; those workers lose them"},
+                         {.name = "force",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "also parts that are rewritten; never published ones"},
+                         DryRunOption("print what would be tried again, write nothing")},
                         StateOptions()}),
        .related = {"job-status", "worker"}},
       Run};

@@ -8,6 +8,7 @@
 #include "app/job_records.h"
 #include "app/option_groups.h"
 #include "app/progress_line.h"
+#include "app/rewrite_preview.h"
 #include "app/upload_options.h"
 #include "app/worker_run.h"
 #include "base/ids.h"
@@ -25,29 +26,6 @@ namespace {
 
 constexpr int64_t kProgressPollMs = 1'000;
 
-// How far an earlier run of the same command got.
-enum class Reached : uint8_t { kNothing, kJob, kUploaded };
-Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
-                              const std::string& job_id) {
-  const Result<JobView> view = state.View(input.ctx, job_id);
-  if (!view.ok()) {
-    if (view.status().code() == Code::kNotFound) return Reached::kNothing;
-    return view.status();
-  }
-  return view->state == "SEALED" ? Reached::kUploaded : Reached::kJob;
-}
-
-// The job of an earlier run must be this very one: to go on with another, or to say that it is
-// done, would be untrue of the table that is named now.
-Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeRequest& request) {
-  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
-            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
-  PF_ASSIGN(const std::string differs, clickhouse::DifferenceOf(job, request));
-  if (differs.empty()) return {};
-  return Status(Code::kConflict, differs)
-      .Explain(6006, view.job.id, "use another --job-id, or the table, SQL and bucket of that job");
-}
-
 // A freeze of the same name that an earlier run of this command left without a job is of another
 // moment: it is undone and made again.
 Status Freeze(const CommandInput& input, Engine& server, const clickhouse::TableName& table,
@@ -61,35 +39,6 @@ Status Freeze(const CommandInput& input, Engine& server, const clickhouse::Table
   PF_TRY(clickhouse::FreezeTable(input.ctx, server, table, name));
   input.ctx.log.Info("the freeze of an earlier run is made again", {{"name", name}});
   return {};
-}
-
-// What the import would refuse at the end, asked before the first byte is copied. A destination
-// that does not exist is made later.
-Status CheckDestination(const CommandInput& input, Engine& server,
-                        const clickhouse::UploadPlan& plan) {
-  const clickhouse::TableName table{plan.job.destination_database, plan.job.destination_table};
-  const Result<std::string> existing = clickhouse::ReadCreateTable(input.ctx, server, table);
-  if (!existing.ok()) {
-    return existing.status().code() == Code::kNotFound ? Status() : existing.status();
-  }
-  PF_ASSIGN(const clickhouse::ImportTarget target,
-            clickhouse::ReadImportTarget(input.ctx, server, table));
-  if (!input.options.Bool("skip-schema-check"))
-    PF_TRY(clickhouse::CheckImportSchema(input.ctx, server, plan.job, target));
-  PF_TRY(clickhouse::ProbeDetached(input.ctx, target));
-  if (!input.options.Bool("require-empty")) return {};
-  PF_ASSIGN(const int64_t rows,
-            clickhouse::QueryInt(
-                input.ctx, server,
-                fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {}"
-                            " AND table = {} AND active",
-                            QuoteString(table.database), QuoteString(table.table)),
-                {}));
-  if (rows == 0) return {};
-  return Status(Code::kRefused, fmt::format("it has {} rows already", rows))
-      .Explain(2123, table.ToString(),
-               "name an empty table; when an earlier import of this job has filled it, run the "
-               "import with the state store that knows it");
 }
 
 Status CreateDestination(const CommandInput& input, Engine& server,
@@ -118,7 +67,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
          .wait_mutations_ms = input.options.DurationMs("wait-mutations")}));
     PF_ASSIGN(const clickhouse::UploadPlan checked,
               clickhouse::PlanJob(input.ctx, server, local->engine(), request));
-    PF_TRY(CheckDestination(input, server, checked));
+    PF_TRY(CheckDestination(input, server, checked, Probe::kTry));
     const Status frozen = Freeze(input, server, request.source, freeze);
     // Nothing knows of the freeze yet, so what was made of it goes again. An existing one that is
     // not ours stays.
@@ -143,7 +92,8 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
                   input.ctx, state, store, request, plan, [&](int64_t parts, int64_t bytes) {
                     progress.Show(
                         total == 0 ? 1.0 : static_cast<double>(parts) / static_cast<double>(total),
-                        fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)));
+                        fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)),
+                        {.rows = 0, .bytes = bytes});
                   }));
     progress.Finish();
     input.out.Line(fmt::format("uploaded   {} parts · {} rows · {}", uploaded.parts,
@@ -162,8 +112,8 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
 }
 
 // The work of this process, with how far the job is on the progress line.
-Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
-                             const WorkerRun& run, const std::string& job_id) {
+Result<WorkDone> WorkShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
+                           const WorkerRun& run, const std::string& job_id) {
   ProgressLine progress(input, "rewriting");
   std::jthread showing([&](const std::stop_token& stop) {
     Context own = input.ctx;
@@ -177,12 +127,13 @@ Result<RunSummary> WorkShown(const CommandInput& input, SqlJobStore& state, Buck
                                                static_cast<double>(numbers.bytes),
                       fmt::format("part {}/{} · {} of {} · {} rows", numbers.rewritten,
                                   numbers.total, FormatBytes(numbers.bytes_rewritten),
-                                  FormatBytes(numbers.bytes), FormatCount(numbers.rows_out)));
+                                  FormatBytes(numbers.bytes), FormatCount(numbers.rows_out)),
+                      {.rows = numbers.rows_out, .bytes = numbers.bytes_rewritten});
       }
       own.clock.SleepMs(kProgressPollMs, stop);
     }
   });
-  Result<RunSummary> worked = RunWorker(input, state, stores, run);
+  Result<WorkDone> worked = RunWorker(input, state, stores, run);
   showing = {};
   progress.Finish();
   return worked;
@@ -206,7 +157,8 @@ Status CheckFailedParts(const CommandInput& input, SqlJobStore& state, const Job
 }
 
 Status Run(const CommandInput& input) {
-  PF_TRY(ConfirmImport(input));
+  const bool is_dry = input.options.Bool("dry-run");
+  if (!is_dry) PF_TRY(ConfirmImport(input));
   PF_ASSIGN(const int64_t lease_ms, LeaseFrom(input));
   const int64_t started_ms = MonotonicMs();
   const std::string job_id = input.options.String("job-id").empty()
@@ -219,6 +171,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(run.use, ChooseMachineUse(input));
   PF_TRY(RewriteSettingsFrom(input, run.use));  // a mistake in them is told before the upload
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
+  if (is_dry) return ShowRewritePlan(input, *server, request, run.use);
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kCreate));
   BucketStores stores(input);
   PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, request.bucket));
@@ -244,7 +197,7 @@ Status Run(const CommandInput& input) {
   run.options.only = {job_id};
   run.options.until = RunUntil::kJobsDone;
   run.options.crashes_max = input.options.Int("max-crashes");
-  PF_ASSIGN(const RunSummary worked, WorkShown(input, *state, stores, run, job_id));
+  PF_ASSIGN(const WorkDone work, WorkShown(input, *state, stores, run, job_id));
   PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
   const JobNumbers numbers = NumbersOf(worked_view);
@@ -254,10 +207,12 @@ Status Run(const CommandInput& input) {
   input.out.Line(fmt::format(
       "rewritten  {}/{} parts{} · {} rows · {} parts in the new shape   ({} here, {} failed)",
       numbers.rewritten, numbers.total, together, FormatCount(numbers.rows_out),
-      FormatCount(numbers.parts_out), worked.done, worked.failed));
-  PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, worked));
+      FormatCount(numbers.parts_out), work.summary.done, work.summary.failed));
+  PF_TRY(CheckFailedParts(input, *state, worked_view, numbers, work.summary));
   PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, *state, worked_view));
   input.out.Line("rows       " + flow.Text());
+  input.out.Line("bytes      " + flow.BytesText());
+  input.out.Line("tiers      " + TextOf(flow.tiers));
   if (!flow.is_conserved) return NotConserved(flow, job_id);
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
                        {job.destination_database, job.destination_table}, "rewrite"));
@@ -267,23 +222,21 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const JobView view, state->View(input.ctx, job_id));
   const JobNumbers done = NumbersOf(view);
   const int64_t took_ms = MonotonicMs() - started_ms;
-  input.out.Line(fmt::format("done       {} → {}.{} in {}", request.source.ToString(),
-                             job.destination_database, job.destination_table,
-                             FormatDurationMs(took_ms)));
-  input.out.Document(
-      "rewrite", JsonDoc{{"job_id", job_id},
-                         {"source", request.source.ToString()},
-                         {"destination", job.destination_database + "." + job.destination_table},
-                         {"parts_total", done.total},
-                         {"imported", done.imported},
-                         {"rows", done.rows_out},
-                         {"rows_in", flow.rows_in},
-                         {"rows_filtered", flow.filtered},
-                         {"rows_expired", flow.expired},
-                         {"rows_merged", flow.merged},
-                         {"clickhouse_parts", done.parts_out},
-                         {"status", done.status},
-                         {"seconds", static_cast<double>(took_ms) / 1000.0}});
+  input.out.Line(
+      fmt::format("done       {} → {}.{} in {}", request.source.ToString(),
+                  job.destination_database, job.destination_table,
+                  TimeText(took_ms, flow.rows_in, flow.bytes_in, flow.peak_memory_bytes)));
+  JsonDoc document{{"job_id", job_id},
+                   {"source", request.source.ToString()},
+                   {"destination", job.destination_database + "." + job.destination_table},
+                   {"parts_total", done.total},
+                   {"imported", done.imported},
+                   {"rows", done.rows_out},
+                   {"clickhouse_parts", done.parts_out},
+                   {"status", done.status},
+                   {"seconds", static_cast<double>(took_ms) / 1000.0}};
+  flow.AppendTo(document);
+  input.out.Document("rewrite", document);
   return {};
 }
 
@@ -311,6 +264,7 @@ Command RewriteCommand() {
                           .default_text = "0",
                           .help = "wait so long for unfinished mutations",
                           .group = "Limits"},
+                         DryRunOption("check, print the plan of every part, write nothing"),
                          LeaseTtlOption(),
                          {.name = "max-crashes",
                           .type = OptionType::kInt,

@@ -7,8 +7,10 @@
 #include "app/job_records.h"
 #include "app/option_groups.h"
 #include "app/progress_line.h"
+#include "app/row_flow.h"
 #include "app/upload_options.h"
 #include "app/wire.h"
+#include "base/process_metrics.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
 #include "clickhouse/rewrite_job.h"
@@ -81,33 +83,56 @@ Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
   return Done(std::move(summary));
 }
 
-Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary) {
+// `rows_in`: of the freeze, as its parts say.
+Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary, int64_t rows_in,
+            int64_t took_ms) {
+  RowFlow flow;
+  flow.rows_in = rows_in;
+  flow.rows_out = summary.rows;
+  flow.is_conserved = rows_in == summary.rows;
+  if (!flow.is_conserved) {
+    return Status(Code::kCorruption, "rows of the freeze and of the upload differ: " + flow.Text())
+        .Explain(2137, summary.job_id, "no worker takes them for all; freeze and upload again");
+  }
   if (input.out.style().is_quiet) {
     input.out.Raw(summary.job_id + "\n");
     return {};
   }
+  input.out.Line(fmt::format("uploaded  {} parts · {} rows · {} ({} were there already)",
+                             summary.parts, FormatCount(summary.rows),
+                             FormatBytes(summary.size_bytes), summary.skipped));
   input.out.Line(
-      fmt::format("uploaded  {} parts · {} rows · {} ({} were there already)\njob       {}\nnext   "
-                  "   partforge worker --once, or on any machine: partforge worker",
-                  summary.parts, FormatCount(summary.rows), FormatBytes(summary.size_bytes),
-                  summary.skipped, summary.job_id));
+      fmt::format("rows      {} in = {} out ✓", FormatCount(rows_in), FormatCount(summary.rows)));
+  input.out.Line("time      " +
+                 TimeText(took_ms, summary.rows, summary.size_bytes, PeakMemoryBytes()));
+  input.out.Line(
+      fmt::format("job       {}\nnext      partforge worker --once, or on any machine: "
+                  "partforge worker",
+                  summary.job_id));
   input.out.Document("upload-freeze", JsonDoc{{"job_id", summary.job_id},
                                               {"parts", summary.parts},
                                               {"bytes", summary.size_bytes},
                                               {"skipped", summary.skipped},
-                                              {"rows", summary.rows}});
+                                              {"rows", summary.rows},
+                                              {"rows_in", rows_in},
+                                              {"rows_conserved", true},
+                                              {"peak_memory_bytes", PeakMemoryBytes()},
+                                              {"seconds", static_cast<double>(took_ms) / 1000.0}});
   return {};
 }
 
 Status Run(const CommandInput& input) {
-  PF_ASSIGN(const clickhouse::UploadFreezeRequest request,
+  const int64_t started_ms = MonotonicMs();
+  PF_ASSIGN(clickhouse::UploadFreezeRequest request,
             UploadRequestFrom(input, input.options.List("freeze")));
+  request.refuses_other_tables = input.options.Bool("freeze-name-check");
   PF_ASSIGN(const std::unique_ptr<Engine> server, OpenServer(input));
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
   Result<clickhouse::UploadPlan> planned = PlanOf(input, *server, local->engine(), request);
   if (!planned.ok() && planned.status().explanation().pf_number == 2102) {
     const auto done = DoneBefore(input, request);
-    if (done.ok() && done->has_value()) return Tell(input, **done);
+    if (done.ok() && done->has_value())
+      return Tell(input, **done, (*done)->rows, MonotonicMs() - started_ms);
   }
   PF_ASSIGN(const clickhouse::UploadPlan plan, std::move(planned));
   if (input.options.Bool("dry-run")) {
@@ -126,11 +151,12 @@ Status Run(const CommandInput& input) {
                   progress.Show(plan.size_bytes == 0 ? 1.0
                                                      : static_cast<double>(bytes) /
                                                            static_cast<double>(plan.size_bytes),
-                                fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)));
+                                fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)),
+                                {.rows = 0, .bytes = bytes});
                 }));
   progress.Finish();
   if (input.options.Bool("unfreeze")) PF_TRY(Unfreeze(input, *server, request));
-  return Tell(input, summary);
+  return Tell(input, summary, plan.rows, MonotonicMs() - started_ms);
 }
 
 }  // namespace
@@ -152,15 +178,15 @@ Command UploadFreezeCommand() {
                           .help = "name of the freeze",
                           .is_required = true,
                           .is_repeatable = true},
+                         {.name = "freeze-name-check",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "refuse a freeze that holds parts of other tables, too"},
                          {.name = "unfreeze",
                           .type = OptionType::kBool,
                           .default_text = "false",
                           .help = "remove the freeze once all of it is uploaded"},
-                         {.name = "dry-run",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "print the plan, write nothing",
-                          .letter = 'n'}},
+                         DryRunOption("print the plan, write nothing")},
                         ServerOptions(),
                         StateOptions(),
                         StoreOptions(),

@@ -68,15 +68,15 @@ Status Run(const CommandInput& input) {
   int64_t rows = 0, bytes = 0, failed = 0, warned = 0, count = 0;
   std::string first_failure;
   request.on_part = [&](const clickhouse::VerifiedPart& part) {
-    JsonDoc one{{"part_id", part.part_id},
-                {"status", part.status},
-                {"verdict", std::string(Word(part.verdict))},
-                {"parts", part.parts},
-                {"rows", part.rows},
-                {"bytes", part.bytes},
-                {"message", part.message}};
-    if (input.out.style().is_ndjson) input.out.Object(one);
-    objects.push_back(std::move(one));
+    JsonDoc one{{"type", "object"},      {"part_id", part.part_id},
+                {"status", part.status}, {"verdict", std::string(Word(part.verdict))},
+                {"parts", part.parts},   {"rows", part.rows},
+                {"bytes", part.bytes},   {"message", part.message}};
+    if (input.out.style().is_ndjson) {
+      input.out.Object(one);
+    } else {
+      objects.push_back(std::move(one));
+    }
     table.rows.push_back({std::string(Word(part.verdict)), part.part_id, part.status,
                           FormatCount(part.parts), FormatCount(part.rows), FormatBytes(part.bytes),
                           part.message});
@@ -98,15 +98,15 @@ Status Run(const CommandInput& input) {
   input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} warn, {} FAIL   {} rows, {}",
                              count, input.options.String("level"), count - warned - failed, warned,
                              failed, FormatCount(rows), FormatBytes(bytes)));
-  if (!input.out.style().is_ndjson)
-    input.out.Document("verify", JsonDoc{{"job_id", request.job_id},
-                                         {"level", input.options.String("level")},
-                                         {"objects", objects},
-                                         {"ok", count - warned - failed},
-                                         {"warned", warned},
-                                         {"failed", failed},
-                                         {"rows", rows},
-                                         {"bytes", bytes}});
+  JsonDoc document{{"job_id", request.job_id},
+                   {"level", input.options.String("level")},
+                   {"ok", count - warned - failed},
+                   {"warned", warned},
+                   {"failed", failed},
+                   {"rows", rows},
+                   {"bytes", bytes}};
+  if (!input.out.style().is_ndjson) document["objects"] = std::move(objects);
+  input.out.Document("verify", document);
   if (failed > 0)
     return Status(Code::kCorruption, fmt::format("{} of {} artifacts are damaged, the first: {}",
                                                  failed, count, first_failure))
@@ -142,7 +142,8 @@ Command VerifyCommand() {
             StateOptions(),
             StoreOptions(),
             EngineOptions()}),
-       .related = {"job-status", "gc"}},
+       .related = {"job-status", "gc"},
+       .is_streaming = true},
       Run};
 }
 

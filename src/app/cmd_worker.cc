@@ -6,6 +6,7 @@
 #include "app/job_records.h"
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
+#include "app/row_flow.h"
 #include "app/worker_run.h"
 #include "clickhouse/rewrite_job.h"
 
@@ -105,18 +106,24 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
             MetricsServer::Start(input, run.options.until == RunUntil::kStopped ||
                                             input.options.IsSet("metrics-addr")));
-  PF_ASSIGN(const RunSummary summary, RunWorker(input, *state, stores, run));
+  PF_ASSIGN(const WorkDone work, RunWorker(input, *state, stores, run));
+  const RunSummary& summary = work.summary;
   input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,
                              summary.failed, summary.released));
-  input.out.Document("worker", JsonDoc{{"done", summary.done},
-                                       {"failed", summary.failed},
-                                       {"released", summary.released},
-                                       {"lost", summary.lost}});
+  ShowWork(input, work);
+  JsonDoc document{{"done", summary.done},
+                   {"failed", summary.failed},
+                   {"released", summary.released},
+                   {"lost", summary.lost}};
+  work.flow.AppendTo(document);
+  document["seconds"] = static_cast<double>(work.took_ms) / 1000.0;
+  input.out.Document("worker", document);
   const bool is_idle = summary.done + summary.failed + summary.released == 0;
   if (run.options.until == RunUntil::kJobsDone || (run.options.until == RunUntil::kOnce && is_idle))
     PF_TRY(CheckPauses(input, *state, run.options.only, summary));
   if (run.options.until == RunUntil::kJobsDone)
     PF_TRY(CheckDrained(input, *state, run.options.only));
+  if (!work.unconserved.empty()) return NotConserved(work.flow, work.unconserved);
   if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
     return FailedParts(summary.failed, summary.last_failure, "worker --once",
                        "partforge job-status --job-id=JOB   shows why");
@@ -140,61 +147,63 @@ Command WorkerCommand() {
        .arguments_max = 0,
        .examples = {"partforge worker --s3-endpoint=https://s3.example.org",
                     "partforge worker --once --job-id=job-5f0e11aa22bb33cc"},
-       .options = Join({{{.name = "job-id",
-                          .help = "only this job",
-                          .is_repeatable = true,
-                          .refuses_empty = true},
-                         {.name = "once",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "one part or one maintenance pass, then end"},
-                         {.name = "drain",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "end when nothing is left to do for the jobs named"},
-                         {.name = "role", .default_text = "all", .help = "all or inserter"},
-                         {.name = "worker-id",
-                          .help = "name of this worker (default: host and process id)",
-                          .refuses_empty = true},
-                         {.name = "poll-interval",
-                          .type = OptionType::kDuration,
-                          .default_text = "10s",
-                          .help = "between looks when there is nothing to do",
-                          .group = "Limits"},
-                         LeaseTtlOption(),
-                         {.name = "max-crashes",
-                          .type = OptionType::kInt,
-                          .default_text = "3",
-                          .help = "leases that run out before a part is taken out of the queue",
-                          .group = "Limits"},
-                         {.name = "max-attempts",
-                          .type = OptionType::kInt,
-                          .default_text = "0",
-                          .help = "attempts before a part fails for good; 0 = by kind of failure",
-                          .group = "Limits"},
-                         {.name = "state-progress-interval",
-                          .type = OptionType::kDuration,
-                          .default_text = "15s",
-                          .help = "between progress writes",
-                          .group = "Limits"},
-                         {.name = "shutdown-grace",
-                          .type = OptionType::kDuration,
-                          .default_text = "15s",
-                          .help = "longest orderly stop",
-                          .group = "Limits"},
-                         {.name = "metrics-addr",
-                          .default_text = ":2112",
-                          .help = "address of /metrics, /livez and /readyz; empty = none",
-                          .group = "Where"},
-                         {.name = "metrics-path",
-                          .default_text = "/metrics",
-                          .help = "path of the metrics page",
-                          .group = "Where"}},
-                        RewriteOptions(),
-                        StateOptions(),
-                        StoreOptions(),
-                        EngineOptions()}),
-       .related = {"upload-freeze", "job-status", "import-finished"}},
+       .options =
+           Join({{{.name = "job-id",
+                   .help = "only this job",
+                   .is_repeatable = true,
+                   .refuses_empty = true},
+                  {.name = "once",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "one part or one maintenance pass, then end"},
+                  {.name = "drain",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "end when nothing is left to do for the jobs named"},
+                  {.name = "role", .default_text = "all", .help = "all or inserter"},
+                  {.name = "worker-id",
+                   .help = "name of this worker (default: host and process id)",
+                   .refuses_empty = true},
+                  {.name = "poll-interval",
+                   .type = OptionType::kDuration,
+                   .default_text = "10s",
+                   .help = "between looks when there is nothing to do",
+                   .group = "Limits"},
+                  LeaseTtlOption(),
+                  {.name = "max-crashes",
+                   .type = OptionType::kInt,
+                   .default_text = "3",
+                   .help = "leases that run out before a part is taken out of the queue",
+                   .group = "Limits"},
+                  {.name = "max-attempts",
+                   .type = OptionType::kInt,
+                   .default_text = "0",
+                   .help = "attempts before a part fails for good; 0 = by kind of failure",
+                   .group = "Limits"},
+                  {.name = "state-progress-interval",
+                   .type = OptionType::kDuration,
+                   .default_text = "15s",
+                   .help = "between progress writes",
+                   .group = "Limits"},
+                  {.name = "shutdown-grace",
+                   .type = OptionType::kDuration,
+                   .default_text = "15s",
+                   .help = "longest orderly stop",
+                   .group = "Limits"},
+                  {.name = "metrics-addr",
+                   .default_text = ":2112",
+                   .help = "address of /metrics, /livez and /readyz; none or empty = no page",
+                   .group = "Where"},
+                  {.name = "metrics-path",
+                   .default_text = "/metrics",
+                   .help = "path of the metrics page",
+                   .group = "Where"}},
+                 RewriteOptions(),
+                 StateOptions(),
+                 StoreOptions(),
+                 EngineOptions()}),
+       .related = {"upload-freeze", "job-status", "import-finished"},
+       .is_streaming = true},
       Run};
 }
 

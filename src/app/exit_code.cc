@@ -8,8 +8,12 @@ namespace {
 constexpr int kPartlyDone = 2149;
 constexpr int kNothingToDo = 1016;
 
+constexpr int kAbsentSchema = 6003, kOlderSchema = 6004;
+
+// Also a state store that `migrate` has to make or upgrade first (state-schema §1).
 bool IsUsage(int pf_number) {
-  return pf_number >= 1000 && pf_number < 2000;
+  return (pf_number >= 1000 && pf_number < 2000) || pf_number == kAbsentSchema ||
+         pf_number == kOlderSchema;
 }
 
 }  // namespace

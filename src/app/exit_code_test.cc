@@ -35,8 +35,14 @@ TEST(ExitCode, FollowsTheOneTable) {
 
 // A wrong argument that is no matter of usage is a failure, not a call to be fixed.
 TEST(ExitCode, TakesOnlyNumbersOfUsageAsUsage) {
-  EXPECT_EQ(ExitCode(With(Code::kInvalidArgument, 6003)), 1);
+  EXPECT_EQ(ExitCode(With(Code::kInvalidArgument, 6008)), 1);
   EXPECT_EQ(ExitCode(Status(Code::kInvalidArgument, "no number")), 1);
+}
+
+// state-schema §1: the command that makes or upgrades the schema is named, with 2.
+TEST(ExitCode, OfAStateStoreThatIsNotMadeYetIsThatOfACallToBeFixed) {
+  EXPECT_EQ(ExitCode(With(Code::kInvalidArgument, 6003)), 2);
+  EXPECT_EQ(ExitCode(With(Code::kInvalidArgument, 6004)), 2);
 }
 
 }  // namespace

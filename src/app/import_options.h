@@ -15,6 +15,10 @@ namespace partforge::app {
 Status ConfirmImport(const CommandInput& input);
 // The options that import-finished and rewrite share, and the import itself with its summary.
 std::vector<OptionSpec> ImportOptions();
+// What --dry-run prints: the checks of the import and what it would publish.
+Status ShowImportPlan(const CommandInput& input, JobStore& state, Engine& server,
+                      BucketStores& stores, const std::string& job,
+                      const clickhouse::TableName& table);
 Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
                      BucketStores& stores, const std::string& job,
                      const clickhouse::TableName& table, std::string_view command);

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
 #include "base/units.h"
-#include "clickhouse/ddl.h"
-#include "clickhouse/rewrite_check.h"
+#include "clickhouse/fingerprint.h"
 #include "clickhouse/rewrite_job.h"
-#include "job/each_task.h"
 #include "job/failure.h"
 
 namespace partforge::app {
@@ -70,12 +70,6 @@ int64_t CountIn(const JobView& view, TaskState state) {
   return 0;
 }
 
-Status NotConserved(const RowFlow& flow, const JobId& job) {
-  return Status(Code::kCorruption, "rows of the source and of the new parts differ: " + flow.Text())
-      .Explain(2137, job,
-               fmt::format("nothing was published; partforge verify {} --level=rows", job));
-}
-
 Status CheckNotPaused(const JobView& view) {
   const int64_t waiting =
       CountIn(view, TaskState::kReady) + CountIn(view, TaskState::kCompactReady);
@@ -125,45 +119,17 @@ JobNumbers NumbersOf(const JobView& view) {
   return numbers;
 }
 
-std::string RowFlow::Text() const {
-  std::string text = fmt::format("{} in = {} out + {} filtered", FormatCount(rows_in),
-                                 FormatCount(rows_out), FormatCount(filtered));
-  if (expired != 0) text += fmt::format(" + {} expired", FormatCount(expired));
-  if (merged != 0) text += fmt::format(" + {} merged", FormatCount(merged));
-  return text + (is_conserved ? " ✓" : " ✗ NOT CONSERVED");
+int64_t UpdatedAtMs(const JobView& view) {
+  return std::max({view.created_at_ms, view.sealed_at_ms, view.updated_at_ms});
 }
 
-Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view) {
-  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
-            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
-  PF_ASSIGN(const clickhouse::CreateTable destination,
-            clickhouse::ParseCreateTable(job.destination_schema));
-  RowFlow flow;
-  int64_t written = 0, counted = 0;  // counted: by the tasks
-  // Tasks move while they are read, for example from FINISHED to IMPORTING: one that was missed
-  // would look like lost rows.
-  PF_TRY(ForEachTask(ctx, state, view.job.id, [&](const Task& task) -> Status {
-    if (!HasOutput(task.state)) return {};
-    counted += task.rows_out;
-    PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
-    for (const AttemptView& attempt : attempts) {
-      if (task.winner == 0 || attempt.epoch != task.winner) continue;
-      PF_ASSIGN(const clickhouse::RewriteOutput output,
-                clickhouse::RewriteOutput::FromJson(attempt.result));
-      flow.rows_in += output.source_rows_visible;
-      flow.rows_out += output.rows_out;
-      flow.bytes_in += task.size_bytes;
-      flow.bytes_out += output.bytes_out;
-      flow.expired += output.rows_expired;
-      written += output.rows_written;
-    }
-    return {};
-  }));
-  flow.filtered = flow.rows_in - written;
-  flow.merged = written - flow.expired - flow.rows_out;
-  const bool may_merge = clickhouse::IsCollapsingEngine(destination.engine);
-  flow.is_conserved = counted == flow.rows_out && (may_merge ? flow.merged >= 0 : flow.merged == 0);
-  return flow;
+JsonDoc EtaSeconds(const JobView& view, const JobNumbers& numbers) {
+  if (numbers.total > 0 && numbers.rewritten == numbers.total) return 0;
+  const int64_t took_ms = view.now_ms - view.work_started_at_ms;
+  if (view.work_started_at_ms == 0 || numbers.bytes_rewritten == 0 || took_ms <= 0) return nullptr;
+  const double left = static_cast<double>(numbers.bytes - numbers.bytes_rewritten) /
+                      static_cast<double>(numbers.bytes_rewritten);
+  return static_cast<int64_t>(left * static_cast<double>(took_ms) / 1000);
 }
 
 JsonDoc StatusCounts(const JobView& view) {
@@ -179,6 +145,86 @@ JsonDoc StatusCounts(const JobView& view) {
 JsonDoc TimeOrNull(int64_t unix_ms) {
   if (unix_ms == 0) return nullptr;
   return FormatTime(unix_ms);
+}
+
+namespace {
+
+// What the worker wrote last about an attempt, under the names it has there.
+void AddProgress(const AttemptView& attempt, int64_t now_ms, JsonDoc& record) {
+  record["worker_id"] = attempt.owner;
+  record["rewrite_stage"] = attempt.stage;
+  record["progress_updated_at"] = TimeOrNull(attempt.progress_at_ms);
+  record["insert_progress_percent"] = attempt.fraction * 100;
+  record["read_rows"] = attempt.rows_done;
+  record["rewrite_total_elapsed_ms"] =
+      (attempt.ended_at_ms > 0 ? attempt.ended_at_ms : now_ms) - attempt.opened_at_ms;
+  const Result<JsonDoc> detail = ParseJson(attempt.progress);
+  if (detail.ok() && detail->is_object()) {
+    for (const char* const field : {"written_rows", "total_rows_approx"}) {
+      if (const auto it = detail->find(field); it != detail->end() && it->is_number_integer())
+        record[field] = *it;
+    }
+    if (const auto it = detail->find("rewrite_stage_durations_ms");
+        it != detail->end() && it->is_object())
+      record["rewrite_stage_durations_ms"] = *it;
+    // The store's clock, less what the worker measured since the stage began.
+    const auto elapsed = detail->find("rewrite_stage_elapsed_ms");
+    if (elapsed != detail->end() && elapsed->is_number_integer() && attempt.progress_at_ms > 0) {
+      const int64_t started_ms = attempt.progress_at_ms - elapsed->get<int64_t>();
+      record["rewrite_stage_started_at"] = TimeOrNull(started_ms);
+      if (attempt.state == "OPEN")
+        record["rewrite_stage_elapsed_ms"] = std::max<int64_t>(0, now_ms - started_ms);
+    }
+  }
+  if (attempt.state != "OPEN") return;
+  record["lease_owner"] = attempt.owner;
+  record["lease_expires_at"] = TimeOrNull(attempt.lease_until_ms);
+  record["lease_left_ms"] = attempt.lease_until_ms - now_ms;
+}
+
+Status AddOutput(const AttemptView& attempt, const Task& task, JsonDoc& record) {
+  PF_ASSIGN(const clickhouse::RewriteOutput output,
+            clickhouse::RewriteOutput::FromJson(attempt.result));
+  record["artifact_kind"] = "rewrite";
+  record["finished_key"] = output.finished_key;
+  record["meta_key"] = output.meta_key;
+  record["meta_sha256"] = output.meta_sha256;
+  record["empty_output"] = output.is_empty;
+  record["finished_at"] = TimeOrNull(attempt.ended_at_ms);
+  record["source_parts"] = output.source_parts;
+  record["source_active_part_count"] = output.source_parts;
+  record["tier"] = output.tier;
+  record["tier_reason"] = output.tier_reason;
+  record["read_rows"] = output.source_rows_visible;
+  record["read_bytes"] = task.size_bytes;
+  record["written_rows"] = output.rows_written;
+  record["written_bytes"] = output.bytes_out;
+  record["bytes_decoded"] = output.bytes_decoded;
+  record["bytes_copied"] = output.bytes_copied;
+  record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
+  record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
+  record["partitions"] = output.partition_parts.size();
+  record["insert_attempts"] = output.insert_attempts;
+  record["chunks"] = output.chunks;
+  record["peak_memory_bytes"] = output.peak_memory_bytes;
+  return {};
+}
+
+Status AddPublication(const Context& ctx, StateReader& state, const Task& task, JsonDoc& record) {
+  if (task.state == TaskState::kFailed) record["failed_at"] = TimeOrNull(task.updated_at_ms);
+  if (task.commit.empty()) return {};
+  PF_ASSIGN(const Commit commit, state.GetCommit(ctx, task.commit));
+  record["commit_id"] = task.commit;
+  record["importing_at"] = TimeOrNull(commit.decided_at_ms);
+  record["imported_at"] = TimeOrNull(commit.published_at_ms);
+  return {};
+}
+
+}  // namespace
+
+std::string SchemaFingerprintOf(const clickhouse::RewriteJobSpec& job) {
+  const auto shape = clickhouse::ParseShape(job.fingerprint);
+  return shape.ok() ? "sha256:" + Sha256Hex(clickhouse::FormatShape(*shape)) : std::string();
 }
 
 Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& view,
@@ -206,8 +252,13 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
                  {"epoch", task.epoch},
                  {"source_artifact_bytes", task.size_bytes},
                  {"source_rows", part.rows},
+                 {"source_active_part_count", 1},
+                 {"source_active_part_rows", part.rows},
+                 {"source_active_part_bytes", part.size_bytes},
+                 {"total_rows_approx", part.rows},
                  {"destination_database", job.destination_database},
                  {"destination_table", job.destination_table},
+                 {"schema_fingerprint", SchemaFingerprintOf(job)},
                  {"destination_active_part_count", task.parts_out},
                  {"destination_active_part_rows", task.rows_out},
                  {"destination_active_part_bytes", task.bytes_out},
@@ -218,40 +269,15 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
     record["source_job_id"] = task.source_job;
     record["source_part_id"] = task.source_task;
   }
+  PF_TRY(AddPublication(ctx, state, task, record));
   if (!task.superseded_by.empty()) record["superseded_by"] = task.superseded_by;
   if (task.generation > 0) record["compact_generation"] = task.generation;
-  if (!task.commit.empty()) record["commit_id"] = task.commit;
   if (part.error.empty() && !task.failure_class.empty() && task.state != TaskState::kFailed) {
     PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
   }
   for (const AttemptView& attempt : attempts) {
-    if (attempt.epoch == task.epoch) {
-      record["worker_id"] = attempt.owner;
-      record["rewrite_stage"] = attempt.stage;
-      record["progress_updated_at"] = TimeOrNull(attempt.progress_at_ms);
-      record["insert_progress_percent"] = attempt.fraction * 100;
-      record["read_rows"] = attempt.rows_done;
-      if (attempt.state == "OPEN") record["lease_expires_at"] = TimeOrNull(attempt.lease_until_ms);
-    }
-    if (task.winner == 0 || attempt.epoch != task.winner) continue;
-    PF_ASSIGN(const clickhouse::RewriteOutput output,
-              clickhouse::RewriteOutput::FromJson(attempt.result));
-    record["finished_key"] = output.finished_key;
-    record["meta_key"] = output.meta_key;
-    record["meta_sha256"] = output.meta_sha256;
-    record["empty_output"] = output.is_empty;
-    record["finished_at"] = TimeOrNull(attempt.ended_at_ms);
-    record["source_parts"] = output.source_parts;
-    record["tier"] = output.tier;
-    record["tier_reason"] = output.tier_reason;
-    record["read_rows"] = output.source_rows_visible;
-    record["written_rows"] = output.rows_written;
-    record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
-    record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
-    record["partitions"] = output.partition_parts.size();
-    record["insert_attempts"] = output.insert_attempts;
-    record["chunks"] = output.chunks;
-    record["peak_memory_bytes"] = output.peak_memory_bytes;
+    if (attempt.epoch == task.epoch) AddProgress(attempt, view.now_ms, record);
+    if (task.winner != 0 && attempt.epoch == task.winner) PF_TRY(AddOutput(attempt, task, record));
   }
   return record;
 }

@@ -54,16 +54,6 @@ TEST(PausedJob, IsRefusedWhilePartsWait) {
   EXPECT_TRUE(CheckNotPaused(view).ok());
 }
 
-TEST(RowFlow, ThatDoesNotAddUpIsDamage) {
-  RowFlow flow;
-  flow.rows_in = 10;
-  flow.rows_out = 9;
-  const Status status = NotConserved(flow, "job-1");
-  EXPECT_EQ(status.code(), Code::kCorruption);
-  EXPECT_EQ(status.explanation().pf_number, 2137);
-  EXPECT_NE(status.message().find("10 in = 9 out"), std::string::npos) << status.message();
-}
-
 TEST(JobNumbers, CountSupersededTasksNowhere) {
   using enum TaskState;
   const JobNumbers numbers =
@@ -83,6 +73,19 @@ TEST(StatusCounts, AreInTheOrderOfTheStatesWithoutZeros) {
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts[0]["status"], "READY");
   EXPECT_EQ(counts[1]["count"], 1);
+}
+
+// clickhouse-parts §8.6: the bytes that are left, as fast as those that are done.
+TEST(EtaSeconds, FollowsTheBytesDone) {
+  using enum TaskState;
+  JobView view = ViewOf("SEALED", {{kReady, 3}, {kFinished, 1}});
+  view.work_started_at_ms = 1'000;
+  view.now_ms = 11'000;
+  EXPECT_EQ(EtaSeconds(view, NumbersOf(view)), 30);
+  view.counts = ViewOf("SEALED", {{kReady, 4}}).counts;
+  EXPECT_TRUE(EtaSeconds(view, NumbersOf(view)).is_null()) << "nothing tells how fast it is";
+  view.counts = ViewOf("SEALED", {{kFinished, 4}}).counts;
+  EXPECT_EQ(EtaSeconds(view, NumbersOf(view)), 0);
 }
 
 TEST(FailedParts, AreToldByTheRecordOfOneAndItsNumber) {

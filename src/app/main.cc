@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,15 +80,19 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
   return style;
 }
 
-Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options) {
+Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
+                              bool is_streaming) {
   const std::string output = options.String("output");
-  if (options.Bool("json") && output != "json" &&
-      options.values().find("output")->second.origin == "flag") {
+  const bool is_output_given = options.values().find("output")->second.origin == "flag";
+  const bool is_streamed = is_streaming && output == "ndjson";
+  if (options.Bool("json") && output != "json" && !is_streamed && is_output_given) {
     return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
         .Explain(1010, "--json and --output", "keep one of them");
   }
   style.is_json = options.Bool("json") || output == "json";
-  style.is_ndjson = output == "ndjson";
+  style.is_ndjson = output == "ndjson" || (is_streaming && options.Bool("json") &&
+                                           !(is_output_given && output == "json"));
+  if (style.is_ndjson) style.is_json = false;
   style.is_quiet = options.Bool("quiet");
   if (output != "table" && output != "json" && output != "ndjson") {
     return Status(Code::kInvalidArgument,
@@ -273,6 +278,16 @@ int HelpOfGroup(std::span<const std::string> words, bool asks_for_help, const Ou
   return 0;
 }
 
+// An upload holds some files and connections for each of 256 files at once; the usual limit of 1024
+// is meant for programs that call select(2), which this one does not.
+void RaiseDescriptorLimit() {
+  constexpr rlim_t kWanted = 8192;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kWanted) return;
+  limit.rlim_cur = std::min(kWanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);  // when it is refused, the limit is as it was
+}
+
 int RunCommand(const Command& command, std::vector<std::string> argv,
                std::span<char* const> process_argv,
                const std::map<std::string, std::string>& environment, OutputStyle style) {
@@ -288,7 +303,7 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
     if (!style.is_json) fmt::print(stderr, "  usage   {}\n", CommandUsage(command.spec));
     return exit;
   }
-  const Result<OutputStyle> resolved_style = StyleFrom(style, *options);
+  const Result<OutputStyle> resolved_style = StyleFrom(style, *options, command.spec.is_streaming);
   if (!resolved_style.ok()) return Fail(resolved_style.status(), style);
   style = *resolved_style;
   if (options->Bool("help")) {
@@ -299,6 +314,7 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const Result<Log::Options> log = LogOptionsFrom(*options, style);
   if (!log.ok()) return Fail(log.status(), style);
 
+  RaiseDescriptorLimit();
   SignalWatch signals;
   World::Options world_options;
   world_options.log = *log;

@@ -12,14 +12,14 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& 
                                                             bool is_wanted) {
   auto server = std::make_unique<MetricsServer>();
   const std::string address = input.options.String("metrics-addr");
-  if (!is_wanted || address.empty()) return server;
+  if (!is_wanted || address.empty() || address == "none") return server;
   const size_t colon = address.rfind(':');
   HttpServerOptions options;
   options.threads = 4;
   options.body_bytes_max = 1 << 20;
   const auto bad = [&] {
     return Status(Code::kInvalidArgument, fmt::format("host:port or :port expected: {}", address))
-        .Explain(1005, "--metrics-addr", "--metrics-addr=127.0.0.1:2112, or empty for none");
+        .Explain(1005, "--metrics-addr", "--metrics-addr=127.0.0.1:2112, or none");
   };
   if (colon == std::string::npos) return bad();
   options.host = colon == 0 ? std::string("0.0.0.0") : address.substr(0, colon);
@@ -58,7 +58,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& 
       return std::move(started)
           .status()
           .As(Code::kInvalidArgument)
-          .Explain(1005, "--metrics-addr", "choose a free address, or empty for none");
+          .Explain(1005, "--metrics-addr", "choose a free address, or none");
     Ignore(input.ctx, started.status(),
            "the default metrics address is taken, probably by another worker");
     return server;

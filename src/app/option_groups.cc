@@ -41,6 +41,14 @@ OptionSpec LeaseTtlOption() {
           .group = "Limits"};
 }
 
+OptionSpec DryRunOption(std::string_view help) {
+  return {.name = "dry-run",
+          .type = OptionType::kBool,
+          .default_text = "false",
+          .help = help,
+          .letter = 'n'};
+}
+
 std::vector<OptionSpec> StateOptions() {
   return {
       {.name = "state-url",
@@ -146,7 +154,8 @@ std::vector<OptionSpec> RewriteOptions() {
        .group = "Limits"},
       {.name = "tier",
        .default_text = "auto",
-       .help = "auto, T5 (one block a part), T5b (small parts together), T6 (blocks and one merge) or seed",
+       .help = "auto, T5 (one block a part), T5b (small parts together), T6 (blocks and one merge) "
+               "or seed",
        .group = "What"},
       {.name = "verify",
        .default_text = "counts",

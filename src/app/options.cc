@@ -322,10 +322,10 @@ class OptionResolver {
 
   static bool TakesFile(const OptionSpec& spec) { return spec.is_secret || spec.may_hold_password; }
 
-  // Only commands that work on jobs share flags with the reference program.
+  // Only commands that work on jobs or their tables share flags with the reference program.
   const ReferenceFlag* ReferenceFlagOf(std::string_view name) const {
-    const ReferenceFlag* const flag =
-        FindSpec("state-url") == nullptr ? nullptr : FindReferenceFlag(name);
+    const bool may_have = FindSpec("state-url") != nullptr || FindSpec("clickhouse-url") != nullptr;
+    const ReferenceFlag* const flag = may_have ? FindReferenceFlag(name) : nullptr;
     if (flag != nullptr && !flag->command.empty() && flag->command != command_.name) return nullptr;
     const bool has_heir = flag != nullptr && flag->fate == ReferenceFlag::Fate::kRenamed;
     return has_heir && FindSpec(flag->text) == nullptr ? nullptr : flag;
@@ -333,7 +333,17 @@ class OptionResolver {
 
   // Remembers a flag that may be left out; refuses one that may not, unless it is switched off.
   Status PassReferenceFlag(const ReferenceFlag& flag, std::string_view value) {
-    if (flag.fate == ReferenceFlag::Fate::kRefused && !(flag.is_switch && value == "false"))
+    if (flag.is_switch) {
+      if (const Result<bool> on = ParseBool(value); !on.ok() && !value.empty())
+        return Usage(1005, fmt::format("--{}: {}", flag.name, on.status().message()),
+                     fmt::format("--{}", flag.name), std::string(flag.text));
+    }
+    const bool is_off = flag.is_switch && !value.empty() && !ParseBool(value).value();
+    const bool is_refused = flag.fate == ReferenceFlag::Fate::kRefused  ? !is_off
+                            : flag.fate == ReferenceFlag::Fate::kAlways ? is_off
+                                                                        : false;
+    if (flag.is_secret && !value.empty()) resolved_.secrets_.emplace_back(value);
+    if (is_refused)
       return Usage(1003, fmt::format("no such flag here: --{}", flag.name),
                    std::string(command_.name), std::string(flag.text));
     if (flag.fate == ReferenceFlag::Fate::kIgnored)
@@ -643,7 +653,9 @@ class OptionResolver {
         names[EnvironmentName(spec.name) + "_FILE"] = std::string(spec.name) + "-file";
     }
     for (const auto& [variable, text] : inputs_.environment) {
-      if (!variable.starts_with("PARTFORGE_") || variable == "PARTFORGE_CONFIG") continue;
+      // An empty one is what a shell or a compose file makes of a variable that is not set.
+      if (!variable.starts_with("PARTFORGE_") || variable == "PARTFORGE_CONFIG" || text.empty())
+        continue;
       if (const auto it = names.find(variable); it != names.end()) {
         PF_TRY(Set(it->second, {text}, fmt::format("env {}", variable), variable));
       } else if (!IsKnownVariable(variable)) {
@@ -787,11 +799,6 @@ int64_t ResolvedOptions::SizeBytes(std::string_view name) const {
 int64_t ResolvedOptions::DurationMs(std::string_view name) const {
   const std::string text = String(name);
   return text.empty() ? 0 : ParseDurationMs(text).value();
-}
-
-int64_t ResolvedOptions::TimeMs(std::string_view name) const {
-  const std::string text = String(name);
-  return text.empty() ? 0 : ParseTimeMs(text).value();
 }
 
 std::vector<std::string> ResolvedOptions::List(std::string_view name) const {

@@ -46,6 +46,9 @@ struct CommandSpec {
   std::vector<OptionSpec>
       options;  // its own; the ones that all commands share are added by AllOptions
   std::vector<std::string_view> related;
+  // --json is one object a line as the work goes on, and the document without its list at the end
+  // (user-experience §4.1); --output=json is the one document.
+  bool is_streaming = false;
 };
 
 // One resolved setting. Origin: "flag", "env NAME", "PATH:line" or "default".
@@ -67,7 +70,6 @@ class ResolvedOptions {
   double Double(std::string_view name) const;
   int64_t SizeBytes(std::string_view name) const;
   int64_t DurationMs(std::string_view name) const;
-  int64_t TimeMs(std::string_view name) const;
   std::vector<std::string> List(std::string_view name) const;
   Secret SecretValue(std::string_view name) const;
   // Texts that no sink may show: values of secret options and passwords inside URLs.

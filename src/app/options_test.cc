@@ -255,6 +255,18 @@ TEST_F(Resolving, AnEmptyFlagThatMeansNothingIsRefused) {
   EXPECT_TRUE(Resolve({}).ok()) << "an empty variable is an unset one";
 }
 
+TEST_F(Resolving, AnEmptyVariableIsAnUnsetOne) {
+  files_["/my.json"] = R"({"rows": 20})";
+  environment_["PARTFORGE_CONFIG"] = "/my.json";
+  environment_["PARTFORGE_ROWS"] = "";
+  environment_["PARTFORGE_TOKEN_FILE"] = "";
+  environment_["PARTFORGE_NO_SUCH_SETTING"] = "";
+  const auto options = Resolve({});
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_EQ(options->Int("rows"), 20) << "the file's, as without the variable";
+  EXPECT_THAT(options->warnings(), IsEmpty());
+}
+
 TEST_F(Resolving, AnEmptySecretFileIsRefused) {
   files_["/run/token"] = "\n";
   ExpectUsage(Resolve({"--token-file=/run/token"}), 1013, "empty");

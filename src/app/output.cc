@@ -170,6 +170,7 @@ Output::Output(OutputStyle style, Redact redact) : style_(style), redact_(std::m
 void Output::Write(int fd, std::string_view unredacted) {
   const std::string redacted = redact_ ? redact_(unredacted) : std::string(unredacted);
   std::string_view text = redacted;
+  const std::lock_guard lock(mutex_);
   while (!text.empty() && !(fd == STDOUT_FILENO && (is_pipe_broken_ || !failure_.ok()))) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,8 @@ std::string RenderTable(const Table& table, const OutputStyle& style);
 std::string Printable(std::string_view text);
 
 // stdout, and the parts of stderr that are not log lines. What stdout
-// does not take any more is kept and told by is_pipe_broken and failure.
+// does not take any more is kept and told by is_pipe_broken and failure. Thread-safe: what one call
+// writes stays together.
 class Output {
  public:
   // `redact` replaces secrets in whatever is written; nothing is replaced without it.
@@ -61,17 +63,24 @@ class Output {
   // A line of the story on stderr; nothing with --quiet, nor in JSON modes: log lines tell it
   // there.
   void Note(std::string_view line);
-  bool is_pipe_broken() const { return is_pipe_broken_; }
+  bool is_pipe_broken() const {
+    const std::lock_guard lock(mutex_);
+    return is_pipe_broken_;
+  }
   // Why stdout could not be written, but for a broken pipe: a full disk. kExhausted or as errno
   // says.
-  const Status& failure() const { return failure_; }
+  Status failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
 
  private:
   void Write(int fd, std::string_view text);
   const OutputStyle style_;
   const Redact redact_;
-  bool is_pipe_broken_ = false;
-  Status failure_;
+  mutable std::mutex mutex_;     // also held while writing, so that no line is torn
+  bool is_pipe_broken_ = false;  // guarded by mutex_
+  Status failure_;               // guarded by mutex_
 };
 
 // The form of user-experience §5.1 with `error[PF2107]: …`, where, why, do, more; or one JSON

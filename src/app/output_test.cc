@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/progress_line.h"
@@ -146,33 +147,47 @@ TEST(ProgressText, FitsTheWidthAndTellsTheEtaLate) {
   EXPECT_LT(ProgressText("rewriting", 0.5, std::string(200, 'x'), 60'000, 40, false).size(), 40u);
 }
 
+// user-experience §4.2: rates over the last ten seconds.
+TEST(RateWindow, LooksAtTheLastTenSecondsOnly) {
+  RateWindow window;
+  EXPECT_EQ(window.Add(0, {.rows = 0, .bytes = 0}).rows, 0);
+  const Rates first = window.Add(1'000, {.rows = 500, .bytes = 2'000'000});
+  EXPECT_EQ(first.rows, 500);
+  EXPECT_EQ(RateText(first), " · 500 rows/s · 2.0 MB/s");
+  window.Add(20'000, {.rows = 500, .bytes = 2'000'000});
+  const Rates idle = window.Add(30'000, {.rows = 500, .bytes = 2'000'000});
+  EXPECT_EQ(idle.rows, 0);
+  EXPECT_EQ(RateText(idle), "");
+  EXPECT_EQ(window.Add(35'000, {.rows = 1'500, .bytes = 0}).bytes, 0) << "never negative";
+}
+
 TEST(Output, AFullDiskIsAFailureAndABrokenPipeIsNot) {
   const auto write_to = [](int descriptor) {
     const int kept = dup(STDOUT_FILENO);
     dup2(descriptor, STDOUT_FILENO);
-    Output out{OutputStyle{}};
-    out.Raw("text");
+    auto out = std::make_unique<Output>(OutputStyle{});
+    out->Raw("text");
     dup2(kept, STDOUT_FILENO);
     close(kept);
     return out;
   };
   const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(full, 0);
-  const Output on_full = write_to(full);
+  const auto on_full = write_to(full);
   close(full);
-  EXPECT_FALSE(on_full.is_pipe_broken());
-  EXPECT_EQ(on_full.failure().explanation().pf_number, 7015) << on_full.failure().ToString();
-  EXPECT_THAT(on_full.failure().message(), HasSubstr("No space left"));
+  EXPECT_FALSE(on_full->is_pipe_broken());
+  EXPECT_EQ(on_full->failure().explanation().pf_number, 7015) << on_full->failure().ToString();
+  EXPECT_THAT(on_full->failure().message(), HasSubstr("No space left"));
 
   const auto ignored = std::signal(SIGPIPE, SIG_IGN);
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
-  const Output on_pipe = write_to(ends[1]);
+  const auto on_pipe = write_to(ends[1]);
   close(ends[1]);
   std::signal(SIGPIPE, ignored);
-  EXPECT_TRUE(on_pipe.is_pipe_broken());
-  EXPECT_TRUE(on_pipe.failure().ok());
+  EXPECT_TRUE(on_pipe->is_pipe_broken());
+  EXPECT_TRUE(on_pipe->failure().ok());
 }
 
 }  // namespace

@@ -54,22 +54,53 @@ ProgressLine::~ProgressLine() {
   Finish();
 }
 
-void ProgressLine::Show(double fraction, std::string_view detail) {
+Rates RateWindow::Add(int64_t now_ms, const Amounts& done) {
+  constexpr int64_t kWindowMs = 10'000;
+  samples_.push_back({.at_ms = now_ms, .done = done});
+  // The oldest sample is the last one before the window, so that it is filled.
+  while (samples_.size() > 2 && samples_[1].at_ms <= now_ms - kWindowMs) samples_.pop_front();
+  const Sample& first = samples_.front();
+  const int64_t took_ms = now_ms - first.at_ms;
+  if (took_ms <= 0) return {};
+  const auto rate = [&](int64_t before, int64_t now) {
+    return static_cast<double>(std::max<int64_t>(0, now - before)) * 1000.0 /
+           static_cast<double>(took_ms);
+  };
+  return {.rows = rate(first.done.rows, done.rows), .bytes = rate(first.done.bytes, done.bytes)};
+}
+
+std::string RateText(const Rates& rates) {
+  std::string text;
+  if (rates.rows >= 1)
+    text += fmt::format(" · {} rows/s", FormatCount(static_cast<int64_t>(rates.rows)));
+  if (rates.bytes >= 1) text += fmt::format(" · {:.1f} MB/s", rates.bytes / 1e6);
+  return text;
+}
+
+void ProgressLine::Show(double fraction, std::string_view detail, const Amounts& done) {
   const OutputStyle& style = input_.out.style();
   if (style.is_quiet) return;
   const std::lock_guard lock(mutex_);
   const int64_t now_ms = MonotonicMs();
+  const Rates rates = window_.Add(now_ms, done);
+  const std::string line = std::string(detail) + RateText(rates);
   if (style.is_stderr_tty) {
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
-    Draw(fraction, detail);
+    Draw(fraction, line);
   } else {
     const bool is_due = drawn_fraction_ < 0 || now_ms - drawn_at_ms_ >= kPlainLineMs ||
                         fraction - drawn_fraction_ >= kPlainLineStep || fraction >= 1;
     if (!is_due || fraction == drawn_fraction_) return;
     if (!style.is_json && !style.is_ndjson)
-      input_.out.Note(fmt::format("{} {:.0f}% {}", verb_, fraction * 100, detail));
+      input_.out.Note(fmt::format("{} {:.0f}% {}", verb_, fraction * 100, line));
     if (style.is_ndjson)
-      input_.out.Object(JsonDoc{{"type", "progress"}, {"stage", verb_}, {"fraction", fraction}});
+      input_.out.Object(JsonDoc{{"type", "progress"},
+                                {"stage", verb_},
+                                {"fraction", fraction},
+                                {"rows", done.rows},
+                                {"bytes", done.bytes},
+                                {"rows_per_second", rates.rows},
+                                {"bytes_per_second", rates.bytes}});
   }
   drawn_at_ms_ = now_ms;
   drawn_fraction_ = fraction;

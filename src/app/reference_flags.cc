@@ -15,9 +15,19 @@ constexpr std::string_view kOwnClient = "PartForge has its own client of object 
                                "not part of this version: give --destination-schema-file and "
                                "--insert-select-file";
 
+constexpr std::string_view kOwnEngine =
+                               "a worker starts an engine of its own: --clickhouse-binary names "
+                               "another program for it",
+                           kPlainTls =
+                               "certificates of the system are used: put yours there, or a proxy "
+                               "on loopback";
+
 constexpr ReferenceFlag kFlags[] = {
     {"s5cmd-binary", Fate::kIgnored, false, kOwnClient},
-    {"s5cmd-numworkers", Fate::kIgnored, false, kOwnClient},
+    {"s5cmd-numworkers", Fate::kRenamed, false, "upload-files"},
+    {"clickhouse-url", Fate::kIgnored, false, kOwnEngine, "worker"},
+    {"clickhouse-user", Fate::kIgnored, false, kOwnEngine, "worker"},
+    {"clickhouse-password", Fate::kIgnored, false, kOwnEngine, "worker", true},
     {"aws-region", Fate::kIgnored, false,
      "it was for tokens of the database; --s3-region names the region of the object store"},
     {"clickhouse-prometheus-port", Fate::kIgnored, false, kNoScraping},
@@ -35,7 +45,11 @@ constexpr ReferenceFlag kFlags[] = {
      "parts are built and checked in the folder of the table they are for", "import-finished"},
     {"prefetch", Fate::kIgnored, false, "a worker fetches source parts ahead by itself"},
     {"checkpoint-chunks", Fate::kIgnored, false, "chunks are not checkpointed in this version"},
-    {"resume", Fate::kIgnored, true, "the same --job-id again goes on by itself"},
+    {"resume", Fate::kAlways, true,
+     "an import always goes on where an earlier run ended: leave the flag out", "import-finished"},
+    {"validate", Fate::kAlways, true,
+     "the SQL is always tried in the engine before anything is uploaded: leave the flag out",
+     "upload-freeze"},
     {"shutdown-grace-period", Fate::kRenamed, false, "shutdown-grace"},
     {"state-table", Fate::kRefused, false,
      "jobs are kept in several tables of one schema: give --state-schema"},
@@ -47,6 +61,29 @@ constexpr ReferenceFlag kFlags[] = {
      "not part of this version: upload again, with another --job-id"},
     {"clickhouse-config-file", Fate::kRefused, false,
      "PartForge writes the configuration of its engine itself: leave the flag out"},
+    {"ignore-columns", Fate::kRefused, false,
+     "parts of another shape are never attached: a new job with the target's schema makes them",
+     "import-finished"},
+    {"i-know-this-duplicates", Fate::kRefused, true,
+     "a part that is published is never made again: upload it in a new job", "retry-failed"},
+    {"allow-other-tables", Fate::kRefused, true,
+     "workers have the source table only: join on the server after the import"},
+    {"udf-path", Fate::kRefused, false,
+     "functions of users are not part of this version: write the expression into the SELECT"},
+    {"encryption-config", Fate::kRefused, false,
+     "encrypted disks and codecs are not part of this version: decrypt the table first"},
+    {"threads", Fate::kRefused, false, "CPUs are divided among slots: give --parallel"},
+    {"nice", Fate::kRefused, false, "start the program by nice(1)"},
+    {"max-upload-rate", Fate::kRefused, false,
+     "rates are not limited in this version: let the service manager or the network do it"},
+    {"max-download-rate", Fate::kRefused, false,
+     "rates are not limited in this version: let the service manager or the network do it"},
+    {"timezone", Fate::kRefused, false, "times are read and printed in UTC"},
+    {"log-file", Fate::kRefused, false, "the log goes to stderr: redirect it"},
+    {"tls-ca", Fate::kRefused, false, kPlainTls},
+    {"tls-cert", Fate::kRefused, false, kPlainTls},
+    {"tls-key", Fate::kRefused, false, kPlainTls},
+    {"insecure-skip-verify", Fate::kRefused, true, kPlainTls},
     {"allow-unverified", Fate::kRefused, true,
      "artifacts without a description are never imported: rewrite the parts in a new job"},
 };

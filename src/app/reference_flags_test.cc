@@ -118,6 +118,52 @@ TEST(ReferenceFlags, AnOldNameSetsTheNewFlag) {
   EXPECT_THAT(options->warnings(), IsEmpty());
 }
 
+// clickhouse-parts §8.4: a worker of the reference program was told of the server it started
+// itself.
+TEST(ReferenceFlags, OfTheWorkersEngineAreIgnoredAndItsPasswordIsHidden) {
+  const auto options = Resolve("worker", {"-clickhouse-url=http://127.0.0.1:8123",
+                                          "-clickhouse-user", "u", "-clickhouse-password=canary"});
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  ASSERT_THAT(options->warnings(), SizeIs(1));
+  for (const char* const named : {"--clickhouse-url", "--clickhouse-user", "--clickhouse-password"})
+    EXPECT_THAT(options->warnings().front(), HasSubstr(named));
+  EXPECT_THAT(options->secrets(), ::testing::Contains("canary"));
+}
+
+TEST(ReferenceFlags, WhatIsAlwaysDoneCannotBeSwitchedOff) {
+  std::vector<std::string> upload = {"--database=d",
+                                     "--table=t",
+                                     "--freeze=f",
+                                     "--bucket=b",
+                                     "--destination-schema-file=a",
+                                     "--insert-select-file=c",
+                                     "-validate"};
+  const auto on = Resolve("upload-freeze", upload);
+  ASSERT_TRUE(on.ok()) << on.status().ToString();
+  EXPECT_THAT(on->warnings(), IsEmpty());
+  upload.back() = "-validate=false";
+  const auto off = Resolve("upload-freeze", upload);
+  ASSERT_FALSE(off.ok());
+  EXPECT_EQ(off.status().explanation().pf_number, 1003);
+  upload.back() = "-validate=maybe";
+  EXPECT_EQ(Resolve("upload-freeze", upload).status().explanation().pf_number, 1005);
+  const std::vector<std::string> import = {"--job-id=j", "--database=d", "--table=t"};
+  std::vector<std::string> resumed = import;
+  resumed.emplace_back("-resume=true");
+  EXPECT_TRUE(Resolve("import-finished", resumed).ok());
+  resumed.back() = "-resume=false";
+  EXPECT_FALSE(Resolve("import-finished", resumed).ok());
+}
+
+TEST(ReferenceFlags, TheNumberOfFilesAtOnceHasANewName) {
+  const auto options =
+      Resolve("upload-freeze",
+              {"--database=d", "--table=t", "--freeze=f", "--bucket=b", "-s5cmd-numworkers", "7",
+               "--destination-schema-file=a", "--insert-select-file=c"});
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_EQ(options->Int("upload-files"), 7);
+}
+
 TEST(ReferenceFlags, ThoseThatWouldChangeTheResultAreRefusedWithAWayOut) {
   const auto table = Resolve("worker", {"--state-table=jobs"});
   ASSERT_FALSE(table.ok());

@@ -5,13 +5,20 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "app/part_plan.h"
 #include "app/wire.h"
 #include "base/files.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
+#include "clickhouse/tuning.h"
 #include "store/store_url.h"
 
 namespace partforge::app {
+namespace {
+
+constexpr int64_t kUploadThreadsMax = 256;
+
+}  // namespace
 
 std::vector<OptionSpec> UploadOptions() {
   return {
@@ -36,6 +43,11 @@ std::vector<OptionSpec> UploadOptions() {
        .type = OptionType::kInt,
        .default_text = "0",
        .help = "parts at once; 0 = CPUs",
+       .group = "Limits"},
+      {.name = "upload-files",
+       .type = OptionType::kInt,
+       .default_text = "0",
+       .help = "files of one part at once; 0 = 256 over all parts at once",
        .group = "Limits"},
       {.name = "skip-covered",
        .type = OptionType::kBool,
@@ -80,7 +92,7 @@ Status CheckPrefix(std::string_view prefix) {
 Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& input,
                                                           std::vector<std::string> freezes) {
   clickhouse::UploadFreezeRequest request;
-  request.source = {input.options.String("database"), input.options.String("table")};
+  PF_ASSIGN(request.source, TableFrom(input));
   request.freezes = std::move(freezes);
   PF_ASSIGN(request.destination_schema, ReadTextFlag(input, "destination-schema-file"));
   PF_ASSIGN(request.insert_select, ReadTextFlag(input, "insert-select-file"));
@@ -94,9 +106,21 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
   request.job_name = input.options.String("job-name");
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
   const int64_t concurrency = input.options.Int("upload-concurrency");
-  request.parts_in_parallel = static_cast<int>(concurrency > 0 ? concurrency : limits.cpus);
-  request.files_in_parallel = static_cast<int>(
-      std::max<int64_t>(1, std::min<int64_t>(input.options.Int("s3-concurrency"), 64)));
+  request.parts_in_parallel = static_cast<int>(
+      std::clamp<int64_t>(concurrency == 0 ? limits.cpus : concurrency, -1, kUploadThreadsMax + 1));
+  if (request.parts_in_parallel < 1 || request.parts_in_parallel > kUploadThreadsMax) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("0 to {} parts expected: {}", kUploadThreadsMax, concurrency))
+        .Explain(1005, "--upload-concurrency", "--upload-concurrency=0 takes one a CPU");
+  }
+  const int64_t files = input.options.Int("upload-files");
+  if (files < 0 || files > kUploadThreadsMax) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("0 to {} files expected: {}", kUploadThreadsMax, files))
+        .Explain(1005, "--upload-files", "--upload-files=0 chooses by --upload-concurrency");
+  }
+  request.files_in_parallel =
+      static_cast<int>(files > 0 ? files : clickhouse::FilesPerPart(request.parts_in_parallel));
   request.covered = input.options.Bool("skip-covered") ? clickhouse::CoveredParts::kSkip
                                                        : clickhouse::CoveredParts::kRefuse;
   const std::string chunk_unsafe = input.options.String("chunk-unsafe");
@@ -121,13 +145,7 @@ bool HasDeleteMask(const clickhouse::FrozenPart& part) {
 
 // What is handled, and yet good to know before the work begins.
 std::vector<std::string> NotesOn(const clickhouse::UploadPlan& plan) {
-  std::vector<std::string> notes;
-  const bool has_projection = std::any_of(
-      plan.removals.begin(), plan.removals.end(),
-      [](std::string_view removal) { return removal.starts_with("source: PROJECTION"); });
-  if (has_projection)
-    notes.emplace_back(
-        "PF2109 the source has projections: they are not read; those of the destination are made");
+  std::vector<std::string> notes = NotesOnJob(plan.job);
   const auto masked =
       std::count_if(plan.parts.begin(), plan.parts.end(),
                     [](const clickhouse::PlannedPart& part) { return HasDeleteMask(part.frozen); });
@@ -172,6 +190,10 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
   for (const std::string& note : notes) input.out.Line(fmt::format("note    {}", note));
   for (const std::string& warning : plan.job.warnings)
     input.out.Line(fmt::format("warning {}", warning));
+  if (!plan.other_tables.empty())
+    input.out.Line(
+        fmt::format("note    the freeze holds parts of {} other tables: they are left out",
+                    plan.other_tables.size()));
   for (const auto& part : plan.skipped)
     input.out.Line(fmt::format("skipped {} (covered by another part)", part.name.ToString()));
   JsonDoc skipped = JsonDoc::array();
@@ -186,6 +208,7 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
               {"bytes", plan.size_bytes},
               {"parts", parts},
               {"skipped", skipped},
+              {"other_tables", plan.other_tables},
               {"chunks_allowed", plan.job.is_chunk_safe},
               {"chunk_refusal", plan.job.chunk_refusal},
               {"removals", plan.removals},

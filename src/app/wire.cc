@@ -14,6 +14,7 @@
 #include "clickhouse/tuning.h"
 #include "engine/engine_arguments.h"
 #include "engine/http_engine.h"
+#include "engine/sql_text.h"
 #include "store/store_url.h"
 
 namespace partforge::app {
@@ -130,25 +131,32 @@ Result<int64_t> Migrate(const CommandInput& input) {
   return MigrateStateStore(input.ctx, options);
 }
 
+Result<int64_t> PendingMigrations(const CommandInput& input) {
+  PF_ASSIGN(const StateStoreOptions options, StateOptionsFrom(input, SchemaUse::kRead));
+  return CountPendingMigrations(input.ctx, options);
+}
+
 Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {
-  const std::lock_guard lock(mutex_);
-  auto& store = stores_[bucket];
-  if (store == nullptr) {
-    StoreSettings settings;
-    settings.endpoint = input_.options.String("s3-endpoint");
-    settings.bucket = bucket;
-    settings.region = input_.options.String("s3-region");
-    settings.path_style = input_.options.Bool("s3-path-style");
-    settings.concurrency = static_cast<int>(input_.options.Int("s3-concurrency"));
-    settings.allow_http = input_.options.Bool("allow-http");
-    settings.environment = [this](std::string_view name) -> std::optional<std::string> {
-      const auto it = input_.environment.find(std::string(name));
-      if (it == input_.environment.end()) return std::nullopt;
-      return it->second;
-    };
-    PF_ASSIGN(store, OpenObjectStore(ctx, settings));
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = stores_.find(bucket); known != stores_.end()) return known->second.get();
   }
-  return store.get();
+  StoreSettings settings;
+  settings.endpoint = input_.options.String("s3-endpoint");
+  settings.bucket = bucket;
+  settings.region = input_.options.String("s3-region");
+  settings.path_style = input_.options.Bool("s3-path-style");
+  settings.concurrency = static_cast<int>(input_.options.Int("s3-concurrency"));
+  settings.allow_http = input_.options.Bool("allow-http");
+  settings.environment = [this](std::string_view name) -> std::optional<std::string> {
+    const auto it = input_.environment.find(std::string(name));
+    if (it == input_.environment.end()) return std::nullopt;
+    return it->second;
+  };
+  PF_ASSIGN(std::unique_ptr<ObjectStore> opened, OpenObjectStore(ctx, settings));
+  // Opened without the lock, since it may ask the network: of two at once the first one stays.
+  const std::lock_guard lock(mutex_);
+  return stores_.emplace(bucket, std::move(opened)).first->second.get();
 }
 
 clickhouse::RewriteExecutor::StoreOfBucket BucketStores::function() {
@@ -316,6 +324,19 @@ std::string ProcessName(const CommandInput&) {
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) != 0) return fmt::format("unknown-{}", getpid());
   return fmt::format("{}-{}", host, getpid());
+}
+
+Result<clickhouse::TableName> TableFrom(const CommandInput& input) {
+  clickhouse::TableName table{input.options.String("database"), input.options.String("table")};
+  for (const auto& [flag, name] :
+       {std::pair("--database", table.database), std::pair("--table", table.table)}) {
+    if (Status checked = CheckIdentifier(name); !checked.ok()) {
+      return std::move(checked)
+          .As(Code::kRefused)
+          .Explain(8006, flag, "give the name as the server has it, without quotes");
+    }
+  }
+  return table;
 }
 
 Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag) {

@@ -9,6 +9,7 @@
 
 #include "app/command.h"
 #include "base/machine.h"
+#include "clickhouse/ddl.h"
 #include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/slot_engines.h"
@@ -28,6 +29,8 @@ Result<std::unique_ptr<SqlJobStore>> OpenState(const CommandInput& input, Schema
 
 // Applies pending migrations to that store; how many.
 Result<int64_t> Migrate(const CommandInput& input);
+// How many Migrate would apply; writes nothing.
+Result<int64_t> PendingMigrations(const CommandInput& input);
 
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
@@ -95,6 +98,10 @@ clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& setti
 
 // "cli:<user>@<host>-<pid>" and "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);
+
+// --database and --table. kRefused (PF8006) on a name that is never sent to a server: above 200
+// bytes, or with a NUL.
+Result<clickhouse::TableName> TableFrom(const CommandInput& input);
 
 // Whole text of a file named by a flag; PF1013 when it cannot be read or is blank.
 Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag);

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
 #include "base/files.h"
 #include "base/parallel_for.h"
 #include "clickhouse/part_gatherer.h"
@@ -61,22 +66,116 @@ Status CheckCodec(const CommandInput& input, clickhouse::SlotEngines& engines, c
       .Explain(1005, "--default-compression-codec", "--default-compression-codec='ZSTD(5)'");
 }
 
+// Counts what the parts of one run came to. Thread-safe.
+class WorkTally {
+ public:
+  WorkTally(const CommandInput& input, JobStore& state) : input_(input), state_(state) {}
+
+  void Add(const Context& ctx, const Lease& lease, const Settlement& ended) {
+    for (const TaskEdit& edit : ended.edits) {
+      const auto task = std::find_if(lease.tasks.begin(), lease.tasks.end(),
+                                     [&](const Task& one) { return one.id == edit.id; });
+      if (task == lease.tasks.end()) continue;
+      if (edit.result) {
+        AddOutput(ctx, *task, edit.to, *edit.result);
+      } else {
+        ShowUnfinished(*task, edit);
+      }
+    }
+    for (size_t i = 0; i < ended.added.size() && i < ended.added_results.size(); ++i)
+      AddOutput(ctx, ended.added[i], ended.added[i].state, ended.added_results[i]);
+  }
+
+  void MoveTo(WorkDone& done) {
+    const std::lock_guard lock(mutex_);
+    done.flow = std::move(flow_);
+    done.unconserved = unconserved_;
+  }
+
+ private:
+  void AddOutput(const Context& ctx, const Task& task, TaskState to, const TaskResult& result) {
+    const auto output = clickhouse::RewriteOutput::FromJson(result.outputs);
+    if (!output.ok()) {
+      Ignore(ctx, output.status(), "the part stands, only the summary lacks it");
+      return;
+    }
+    const bool may_merge = MayMergeIn(ctx, task.job);
+    RowFlow own;
+    own.Add(task.size_bytes, *output, may_merge);
+    JsonDoc object{{"type", "part"},
+                   {"job_id", task.job},
+                   {"part_id", task.id},
+                   {"status", std::string(TaskStateName(to))},
+                   {"tier", output->tier},
+                   {"tier_reason", output->tier_reason},
+                   {"insert_attempts", output->insert_attempts},
+                   {"clickhouse_parts", result.parts_out}};
+    own.AppendTo(object);
+    object.erase("tiers");
+    const std::lock_guard lock(mutex_);
+    flow_.Add(task.size_bytes, *output, may_merge);
+    if (!own.is_conserved) unconserved_ = task.job;
+    if (input_.out.style().is_ndjson) input_.out.Object(object);
+  }
+
+  void ShowUnfinished(const Task& task, const TaskEdit& edit) {
+    if (!input_.out.style().is_ndjson || edit.to == TaskState::kSuperseded) return;
+    input_.out.Object(JsonDoc{{"type", "part"},
+                              {"job_id", task.job},
+                              {"part_id", task.id},
+                              {"status", std::string(TaskStateName(edit.to))},
+                              {"failure_class", edit.failure_class},
+                              {"error", edit.error}});
+  }
+
+  // A job whose destination is not known is believed to collapse rows: its import looks again.
+  bool MayMergeIn(const Context& ctx, const JobId& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = may_merge_.find(job); known != may_merge_.end()) return known->second;
+    }
+    const Result<JobView> view = state_.View(ctx, job);
+    const Result<bool> found = view.ok() ? MayMerge(*view) : Result<bool>(view.status());
+    const std::lock_guard lock(mutex_);
+    return may_merge_.emplace(job, !found.ok() || *found).first->second;
+  }
+
+  const CommandInput& input_;
+  JobStore& state_;
+  std::mutex mutex_;
+  RowFlow flow_;                     // guarded by mutex_
+  JobId unconserved_;                // guarded by mutex_
+  std::map<JobId, bool> may_merge_;  // guarded by mutex_
+};
+
 }  // namespace
 
-Result<int64_t> LeaseFrom(const CommandInput& input) {
+void ShowWork(const CommandInput& input, const WorkDone& done) {
+  const RowFlow& flow = done.flow;
+  if (flow.parts == 0) return;
+  input.out.Line("  rows     " + flow.Text());
+  input.out.Line("  bytes    " + flow.BytesText());
+  input.out.Line("  tiers    " + TextOf(flow.tiers));
+  input.out.Line("  time     " +
+                 TimeText(done.took_ms, flow.rows_in, flow.bytes_in, flow.peak_memory_bytes));
+}
+
+Result<int64_t> LeaseFrom(const CommandInput& input, std::string_view flag) {
   constexpr int64_t kLeaseMsMin = 1'000, kLeaseMsWise = 10'000;
-  const int64_t lease_ms = input.options.DurationMs("lease-ttl");
+  const int64_t lease_ms = input.options.DurationMs(flag);
   if (lease_ms < kLeaseMsMin) {
     return Status(Code::kInvalidArgument, "a lease lasts 1 s at least")
-        .Explain(1005, "--lease-ttl", "--lease-ttl=60s");
+        .Explain(1005, fmt::format("--{}", flag), fmt::format("--{}=60s", flag));
   }
   if (lease_ms < kLeaseMsWise)
-    input.ctx.log.Warn("a lease so short is lost in any pause", {{"lease_ms", lease_ms}});
+    input.ctx.log.Warn("a lease so short is lost in any pause",
+                       {{"flag", flag}, {"lease_ms", lease_ms}});
   return lease_ms;
 }
 
-Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
-                             WorkerRun run) {
+Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
+                           WorkerRun run) {
+  const int64_t started_ms = MonotonicMs();
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, run.use));
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, run.use.slots));
   PF_ASSIGN(const clickhouse::Tuning tuning, clickhouse::Tune(run.use.limits, run.use.slots));
@@ -115,6 +214,10 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
     return std::move(made).Explain(1015, work_dir.string(),
                                    "name a folder of this user on a local disk with --work-dir");
   }
+  WorkTally tally(input, state);
+  run.options.on_ended = [&tally](const Context& ctx, const Lease& lease, const Settlement& ended) {
+    tally.Add(ctx, lease, ended);
+  };
   PF_ASSIGN(const std::unique_ptr<Worker> worker,
             Worker::Open(input.ctx, state, kinds, run.options));
   // An engine that cannot be started at all would hand back one part after the other.
@@ -147,7 +250,12 @@ Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketS
                      }),
          "they are children of this process");
   Ignore(unstopped, worker->Close(unstopped), "the next worker on this machine sweeps it");
-  return summary;
+  PF_TRY(summary);
+  WorkDone done;
+  done.summary = *summary;
+  done.took_ms = MonotonicMs() - started_ms;
+  tally.MoveTo(done);
+  return done;
 }
 
 }  // namespace partforge::app

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/command.h"
+#include "app/row_flow.h"
 #include "app/wire.h"
 #include "job/worker.h"
 
@@ -16,10 +17,20 @@ struct WorkerRun {
   WorkerOptions options;
   MachineUse use;
 };
-// --lease-ttl. kInvalidArgument (PF1005) below one second; below ten a warning: a pause of the
-// machine or of the state store would cost the work.
-Result<int64_t> LeaseFrom(const CommandInput& input);
-Result<RunSummary> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
-                             WorkerRun run);
+// The lease of that flag. kInvalidArgument (PF1005) below one second; below ten a warning: a pause
+// of the machine or of the state store would cost the work.
+Result<int64_t> LeaseFrom(const CommandInput& input, std::string_view flag = "lease-ttl");
+// What the run came to: of this process alone.
+struct WorkDone {
+  RunSummary summary;
+  RowFlow flow;
+  JobId unconserved;  // job of a part whose rows do not add up; empty = there is none
+  int64_t took_ms = 0;
+};
+// Where objects are asked for, prints one for every part that ended.
+Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketStores& stores,
+                           WorkerRun run);
+// The lines of a summary below its first: rows, bytes, tiers, time. Nothing without parts.
+void ShowWork(const CommandInput& input, const WorkDone& done);
 
 }  // namespace partforge::app

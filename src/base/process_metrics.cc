@@ -48,6 +48,12 @@ std::optional<double> OpenDescriptors() {
 
 }  // namespace
 
+int64_t PeakMemoryBytes() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return int64_t{usage.ru_maxrss} * 1024;  // the kernel counts in KiB
+}
+
 std::vector<ProcessMetric> ReadProcessMetrics() {
   std::vector<ProcessMetric> metrics;
   const std::vector<std::string> stat = StatFields();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -15,5 +16,8 @@ struct ProcessMetric {
 
 // What the kernel says of this process now. A value that cannot be read is left out.
 std::vector<ProcessMetric> ReadProcessMetrics();
+
+// The most memory this process has had resident, without its children; 0 when it cannot be read.
+int64_t PeakMemoryBytes();
 
 }  // namespace partforge

@@ -200,14 +200,4 @@ Result<ArtifactMeta> ParseArtifactMeta(std::string_view text) {
   return meta;
 }
 
-std::string FormatArtifactParts(const std::vector<ArtifactPart>& parts) {
-  return DumpJson(PartsJson(parts));
-}
-
-Result<std::vector<ArtifactPart>> ParseArtifactParts(std::string_view text) {
-  PF_ASSIGN(const JsonDoc doc, ParseJson(text));
-  if (!doc.is_array()) return Status(Code::kCorruption, "artifact parts: not an array");
-  return ReadParts(doc);
-}
-
 }  // namespace partforge::clickhouse

@@ -24,8 +24,6 @@ class JobKeys {
                                      uint64_t epoch) const;  // …/finished/<part_id>.<epoch>
   Result<std::string> MetaKey(std::string_view part_id,
                               uint64_t epoch) const;  // …/meta/<part_id>.<epoch>.json
-  Result<std::string> ChunkPrefix(std::string_view part_id, uint64_t epoch,
-                                  int64_t chunk) const;  // …/chunks/<part_id>.<epoch>/<i>
   Result<std::string> ReceiptKey(std::string_view part_id) const;  // …/imported/<part_id>.json
 
  private:
@@ -100,10 +98,5 @@ std::string FormatArtifactMeta(const ArtifactMeta& meta);
 // Strict: an unknown or missing field is kCorruption; an unknown kind or a newer version is
 // kRefused.
 Result<ArtifactMeta> ParseArtifactMeta(std::string_view text);
-
-// `parts` alone as a JSON array, for task payloads and chunk checkpoints; the same fields as in the
-// meta object.
-std::string FormatArtifactParts(const std::vector<ArtifactPart>& parts);
-Result<std::vector<ArtifactPart>> ParseArtifactParts(std::string_view text);
 
 }  // namespace partforge::clickhouse

@@ -84,12 +84,6 @@ Result<std::string> JobKeys::MetaKey(std::string_view part_id, uint64_t epoch) c
   return fmt::format("{}/meta/{}.{}.json", root_, part_id, epoch);
 }
 
-Result<std::string> JobKeys::ChunkPrefix(std::string_view part_id, uint64_t epoch,
-                                         int64_t chunk) const {
-  PF_TRY(CheckId(part_id, "part"));
-  return fmt::format("{}/chunks/{}.{}/{}", root_, part_id, epoch, chunk);
-}
-
 Result<std::string> JobKeys::ReceiptKey(std::string_view part_id) const {
   PF_TRY(CheckId(part_id, "part"));
   return fmt::format("{}/imported/{}.json", root_, part_id);

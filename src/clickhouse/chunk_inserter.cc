@@ -342,6 +342,12 @@ Status ChunkInserter::ShrinkAfter(const Context& ctx, size_t index, const Status
             2141, request_.query_id_prefix,
             "fewer slots (--parallel), or more memory (--memory), then partforge retry-failed");
   }
+  if (next->tier != outcome_.state.tier) {
+    const int number = ClickHouseNumber(failure);
+    outcome_.falls += fmt::format(
+        "; fell from {} to {} after {}", TierName(outcome_.state.tier), TierName(next->tier),
+        number != 0 ? fmt::format("code {}", number) : "the end of the engine");
+  }
   outcome_.state = *next;
   ctx.log.Info("insert is retried smaller",
                {{"query", request_.query_id_prefix},

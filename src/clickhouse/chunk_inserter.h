@@ -43,6 +43,7 @@ struct InsertOutcome {
   // Of the destination, when it was written by one insert; after several the caller must ask.
   std::optional<std::vector<ActivePart>> parts;
   InsertState state;  // the one that worked last
+  std::string falls;  // tiers that were tried before it and why they were left; empty = none
   int64_t engine_restarts = 0;
   int64_t wasted_ms = 0;  // of attempts that failed (metric insert_wasted_seconds_total)
   int64_t written_rows() const;

@@ -83,14 +83,6 @@ Result<std::vector<PartColumn>> ParseColumnsTxt(std::string_view text) {
   return columns;
 }
 
-std::string FormatColumnsTxt(const std::vector<PartColumn>& columns) {
-  std::string text = fmt::format("{}{} columns:\n", kColumnsHeader, columns.size());
-  for (const PartColumn& column : columns) {
-    text += fmt::format("{} {}\n", QuoteIdentifier(column.name), column.type);
-  }
-  return text;
-}
-
 Result<std::vector<ColumnSubstreams>> ParseColumnsSubstreams(std::string_view text) {
   Lines lines(text.substr(std::min(text.size(), kSubstreamsHeader.size())),
               "columns_substreams.txt");

@@ -81,7 +81,6 @@ struct EngineNames {
 };
 
 struct DdlOptions {
-  bool keep_ttl = true;  // destination only: --ttl=keep keeps the text either way; merges decide
   bool has_encryption_keys = false;  // AES_* codecs are allowed
   EngineNames engine = {};
 };

@@ -17,8 +17,6 @@
 namespace partforge::clickhouse {
 namespace {
 
-constexpr int64_t kPageTasks = 1000;
-
 bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
   return std::tie(a.partition, a.min_block, a.id) < std::tie(b.partition, b.min_block, b.id);
 }
@@ -89,17 +87,12 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
                                                const RewriteJobSpec& job,
                                                const ImportRequest& request) {
   std::vector<ArtifactTask> tasks;
-  TaskId after;
-  while (true) {
-    PF_ASSIGN(const TaskPage page,
-              state.Page(ctx, request.job_id, TaskState::kFinished, after, kPageTasks));
-    for (const Task& task : page.tasks) {
-      PF_ASSIGN(ArtifactTask one, ArtifactTaskOf(task, job));
-      tasks.push_back(std::move(one));
-    }
-    if (!page.next) break;
-    after = *page.next;
-  }
+  PF_TRY(ForEachTaskIn(ctx, state, request.job_id, TaskState::kFinished,
+                       [&](const Task& task) -> Status {
+                         PF_ASSIGN(ArtifactTask one, ArtifactTaskOf(task, job));
+                         tasks.push_back(std::move(one));
+                         return {};
+                       }));
   if (!request.part_id.empty()) {
     std::erase_if(tasks, [&](const ArtifactTask& task) { return task.id != request.part_id; });
   }
@@ -127,6 +120,37 @@ Status CheckReady(const JobView& view, const ImportRequest& request) {
                            request.job_id));
 }
 
+Result<int64_t> CountActiveRows(const Context& ctx, Engine& engine, const TableName& table) {
+  return QueryInt(
+      ctx, engine,
+      fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
+                  "table = {} AND active",
+                  QuoteString(table.database), QuoteString(table.table)),
+      {});
+}
+
+Status NotEmpty(const TableName& table, std::string why) {
+  return Status(Code::kRefused, std::move(why))
+      .Explain(2123, table.ToString(),
+               "name an empty table; when an earlier import of this job has filled it, run the "
+               "import with the state store that knows it");
+}
+
+Status NotFinished(const ImportRequest& request) {
+  return Status(Code::kRefused, "the part is not FINISHED")
+      .Explain(2131, request.part_id,
+               fmt::format("partforge job-status --job-id={} --parts", request.job_id));
+}
+
+Result<ImportTarget> CheckImport(const Context& ctx, Engine& engine, const ImportRequest& request,
+                                 const JobView& view, const RewriteJobSpec& job) {
+  PF_TRY(CheckReady(view, request));
+  PF_ASSIGN(ImportTarget target, ReadImportTarget(ctx, engine, request.table));
+  if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
+  PF_TRY(CheckReplica(ctx, engine, target));
+  return target;
+}
+
 Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
                       const ImportTarget& target, const ImportRequest& request) {
   PF_ASSIGN(const PublishedRows published, CountPublished(ctx, state, target, request.job_id));
@@ -140,13 +164,7 @@ Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
                  "job (upload-freeze)");
   }
   if (!request.requires_empty) return {};
-  PF_ASSIGN(
-      const int64_t rows,
-      QueryInt(ctx, engine,
-               fmt::format("SELECT ifNull(sum(rows), 0) FROM system.parts WHERE database = {} AND "
-                           "table = {} AND active",
-                           QuoteString(target.table.database), QuoteString(target.table.table)),
-               {}));
+  PF_ASSIGN(const int64_t rows, CountActiveRows(ctx, engine, target.table));
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
   const bool is_ours = rows <= published.confirmed + published.sent &&
                        (!keeps_every_row || rows >= published.confirmed);
@@ -159,11 +177,8 @@ Status CheckPublished(const Context& ctx, JobStore& state, Engine& engine,
                  "rows were removed after the import (TRUNCATE, DELETE, DROP PARTITION); they are "
                  "published once: a new job (upload-freeze) brings them again");
   }
-  return Status(Code::kRefused,
-                fmt::format("it has {} rows, this job has published {}", rows, published.confirmed))
-      .Explain(2123, target.table.ToString(),
-               "name an empty table; when an earlier import of this job has filled it, run the "
-               "import with the state store that knows it");
+  return NotEmpty(target.table, fmt::format("it has {} rows, this job has published {}", rows,
+                                            published.confirmed));
 }
 
 Status CheckOrder(const Context& ctx, JobStore& state, const JobView& view,

@@ -37,6 +37,19 @@ Result<std::vector<ArtifactTask>> ListFinished(const Context& ctx, JobStore& sta
 // kRefused (PF2132) unless every part is finished, or less is asked for.
 Status CheckReady(const JobView& view, const ImportRequest& request);
 
+// Rows of the active parts, as the server counts them.
+Result<int64_t> CountActiveRows(const Context& ctx, Engine& engine, const TableName& table);
+// kRefused (PF2123): the table has rows that are not this job's.
+Status NotEmpty(const TableName& table, std::string why);
+
+// kRefused (PF2131): the one part that is asked for is not FINISHED.
+Status NotFinished(const ImportRequest& request);
+
+// What is asked before the table is locked, in this order: CheckReady, the table itself, its
+// schema, its replica. The table as it stands.
+Result<ImportTarget> CheckImport(const Context& ctx, Engine& engine, const ImportRequest& request,
+                                 const JobView& view, const RewriteJobSpec& job);
+
 // Whether the table keeps every row that is put into it: no engine that folds rows, no TTL that
 // drops them.
 Result<bool> KeepsEveryRow(const ImportTarget& target);

@@ -316,11 +316,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                                 const ImportRequest& request) {
   PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
   PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
-  PF_TRY(CheckReady(view, request));
-  PF_ASSIGN(const ImportTarget target, ReadImportTarget(ctx, engine, request.table));
-  if (!request.skips_schema_check) PF_TRY(CheckImportSchema(ctx, engine, job, target));
+  PF_ASSIGN(const ImportTarget target, CheckImport(ctx, engine, request, view, job));
   const bool needs_order = job.is_order_sensitive && !request.allows_reorder;
-  PF_TRY(CheckReplica(ctx, engine, target));
   PF_ASSIGN(const std::unique_ptr<ImportLock> lock,
             ImportLock::Take(ctx, state, request, target.key()));
 
@@ -382,6 +379,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         ++summary.imported;
         for (const Piece& piece : pieces) {
           summary.rows += piece.rows;
+          summary.bytes += piece.bytes;
           ++summary.parts;
         }
         return {};
@@ -417,11 +415,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       PF_TRY(CheckPublished(ctx, state, engine, target, request));
     PF_ASSIGN(const std::vector<ArtifactTask> tasks, ListFinished(ctx, state, job, request));
     if (needs_order && !has_stopped()) PF_TRY(CheckOrder(ctx, state, view, job, request, tasks));
-    if (!request.part_id.empty() && tasks.empty() && summary.imported == 0) {
-      return Status(Code::kRefused, "the part is not FINISHED")
-          .Explain(2131, request.part_id,
-                   fmt::format("partforge job-status --job-id={} --parts", request.job_id));
-    }
+    if (!request.part_id.empty() && tasks.empty() && summary.imported == 0)
+      return NotFinished(request);
     const auto total = static_cast<int64_t>(tasks.size());
     const int threads = needs_order ? 1 : request.artifacts_in_parallel;
     const auto import_one = [&](const Context& inner, int64_t i) -> Status {
@@ -470,7 +465,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       PF_TRY(settle(id, carried));
       if (request.on_progress) {
         const std::lock_guard hold(mutex);
-        request.on_progress(summary.imported, total, summary.rows);
+        request.on_progress(summary.imported, total, summary.rows, summary.bytes);
       }
       return {};
     };

@@ -29,7 +29,7 @@ struct ImportRequest {
   int artifacts_in_parallel = 4;
   ImportSettings settings;
   PartCommitter::StoreOfBucket store_of_bucket;
-  std::function<void(int64_t done, int64_t total, int64_t rows)> on_progress;
+  std::function<void(int64_t done, int64_t total, int64_t rows, int64_t bytes)> on_progress;
 };
 
 struct FailedImport {
@@ -42,7 +42,7 @@ struct FailedImport {
 };
 struct ImportSummary {
   std::string job_id, table;
-  int64_t imported = 0, already_imported = 0, rows = 0, parts = 0;
+  int64_t imported = 0, already_imported = 0, rows = 0, parts = 0, bytes = 0;
   std::vector<FailedImport> failed, in_doubt, conflicts;
   // count() of the target afterwards, and Σ rows of the job's confirmed pieces in it: equal for a
   // plain MergeTree that was empty before. -1 = not comparable.

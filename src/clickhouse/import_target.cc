@@ -135,6 +135,13 @@ Status ProbeDetached(const Context& ctx, const ImportTarget& target) {
   return status.ok() ? status : CannotPlace(target, status);
 }
 
+Status CheckDetachedRights(const ImportTarget& target) {
+  if (access(target.detached().c_str(), W_OK | X_OK) != 0)
+    return CannotPlace(target, ErrnoStatus(errno, "write to " + target.detached().string()));
+  if (geteuid() == 0 || geteuid() == target.owner_uid) return {};
+  return CannotPlace(target, Status(Code::kRefused, "files cannot be given to the table's owner"));
+}
+
 Status GiveToOwner(const std::filesystem::path& path, uid_t uid, gid_t gid) {
   PF_ASSIGN(const std::vector<FileEntry> entries, ListTree(path));
   PF_ASSIGN(const UniqueFd root, OpenFile(path, O_RDONLY | O_DIRECTORY));

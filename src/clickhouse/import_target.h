@@ -43,6 +43,9 @@ Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const 
 // under the table's import lock.
 Status ProbeDetached(const Context& ctx, const ImportTarget& target);
 
+// The same question without trying: the rights of this user. kRefused (PF2124). A look only.
+Status CheckDetachedRights(const ImportTarget& target);
+
 // Gives `path` and everything below it to the table's owner, links not followed. Nothing to do when
 // it is ours already.
 Status GiveToOwner(const std::filesystem::path& path, uid_t uid, gid_t gid);

@@ -10,6 +10,7 @@
 #include "base/failure_class.h"
 #include "engine/clickhouse_codes.h"
 #include "engine/sql_check.h"
+#include "engine/sql_text.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -136,6 +137,18 @@ Status TryOnEmptyTables(const Context& ctx, Engine& local, const JobSqlRequest& 
                "correct the SELECT until it fits the destination's columns");
 }
 
+Status CheckDestinationName(const TableName& table) {
+  constexpr int kBadName = 8006;
+  for (const std::string& name : {table.database, table.table}) {
+    if (Status checked = CheckIdentifier(name); !checked.ok()) {
+      return std::move(checked)
+          .As(Code::kRefused)
+          .Explain(kBadName, "destination-schema-file", "give the destination a shorter name");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool IsOrderSensitive(const CreateTable& destination) {
@@ -168,6 +181,7 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
   PF_ASSIGN(options.engine, ReadEngineNames(ctx, local));
   PF_ASSIGN(LocalDdl source, NormalizeSource(request.source_schema, options));
   PF_ASSIGN(LocalDdl destination, NormalizeDestination(request.destination_schema, options));
+  PF_TRY(CheckDestinationName(destination.table.name));
   PF_TRY(CheckColumnNames(source.table));
   PF_TRY(CheckColumnNames(destination.table));
   PF_TRY(CheckNoExternalDefaults(ctx, local, source.sql, "the source's schema",
@@ -214,9 +228,7 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
                       .database = verdict.source.database,
                       .allows_external_reads = request.allows_external_reads}));
     for (const SqlFinding& finding : sql.findings) {
-      const bool is_other_table = finding.kind == "other_table";
-      if (finding.effect == SqlFinding::Effect::kRefused &&
-          !(is_other_table && request.allows_other_tables))
+      if (finding.effect == SqlFinding::Effect::kRefused)
         return RefusalOf(sql, "insert.sql", Chunking::kOn);
       if (finding.effect == SqlFinding::Effect::kNotChunkable && verdict.is_chunk_safe) {
         verdict.is_chunk_safe = false;

@@ -13,7 +13,7 @@ namespace partforge::clickhouse {
 struct JobSqlRequest {
   std::string source_schema, destination_schema, insert_select;
   std::string compression_codec = "ZSTD(5)";
-  bool allows_other_tables = false, allows_external_reads = false;
+  bool allows_external_reads = false;
 };
 
 // What `check` and `upload-freeze` say about the three SQL texts of a job.

@@ -12,7 +12,6 @@ Result<std::shared_ptr<const LocalSchemas>> Make(const Context& ctx, Engine& eng
                                                  const RewriteJobSpec& job) {
   auto schemas = std::make_shared<LocalSchemas>();
   DdlOptions options;
-  options.keep_ttl = true;
   PF_ASSIGN(options.engine, ReadEngineNames(ctx, engine));
   PF_ASSIGN(schemas->source, NormalizeSource(job.source_schema, options));
   PF_ASSIGN(schemas->destination, NormalizeDestination(job.destination_schema, options));

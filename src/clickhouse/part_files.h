@@ -22,7 +22,6 @@ struct PartColumn {
 // columns.txt: "columns format version: 1\n<n> columns:\n`name` Type\n…". kCorruption with the line
 // otherwise.
 Result<std::vector<PartColumn>> ParseColumnsTxt(std::string_view text);
-std::string FormatColumnsTxt(const std::vector<PartColumn>& columns);
 
 struct ColumnSubstreams {
   std::string column;

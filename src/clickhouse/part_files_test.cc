@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "clickhouse/testdata.h"
@@ -103,14 +104,18 @@ TEST_F(ReadPartTest, ALinkIsRefused) {
   EXPECT_EQ(Read(part).status().code(), Code::kRefused);
 }
 
-TEST(ColumnsTxt, ReadsAndWritesEveryGoldenList) {
+TEST(ColumnsTxt, ReadsEveryGoldenList) {
   for (const GoldenPart& golden : GoldenParts()) {
     const std::string text = golden.Read("columns.txt");
-    EXPECT_EQ(FormatColumnsTxt(ParseColumnsTxt(text).value()), text);
+    const auto columns = ParseColumnsTxt(text);
+    ASSERT_TRUE(columns.ok()) << columns.status().ToString();
+    EXPECT_EQ(std::ssize(*columns), std::count(text.begin(), text.end(), '\n') - 2);
     EXPECT_TRUE(ParseColumnsSubstreams(golden.Read("columns_substreams.txt")).ok());
   }
   const std::vector<PartColumn> odd = {{"a`b\\c\nd", "Enum8('x y' = 1)"}};
-  EXPECT_EQ(ParseColumnsTxt(FormatColumnsTxt(odd)).value(), odd);
+  const std::string text =
+      "columns format version: 1\n1 columns:\n`a\\`b\\\\c\\nd` Enum8('x y' = 1)\n";
+  EXPECT_EQ(ParseColumnsTxt(text).value(), odd);
 }
 
 TEST(ColumnsTxt, SaysWhereItBreaks) {

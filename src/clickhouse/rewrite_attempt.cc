@@ -111,6 +111,17 @@ void StageClock::Tick(const Context& ctx) const {
                   Seconds(now_ms - begun_ms_));
 }
 
+std::string StageClock::ProgressFields() const {
+  const int64_t now_ms = MonotonicMs();
+  std::string behind;
+  for (const auto& [stage, took_ms] : durations_ms_)
+    behind += fmt::format("{}\"{}\":{}", behind.empty() ? "" : ",", stage, took_ms);
+  return fmt::format(
+      "\"rewrite_stage_elapsed_ms\":{},\"rewrite_total_elapsed_ms\":{},"
+      "\"rewrite_stage_durations_ms\":{{{}}}",
+      now_ms - started_ms_, now_ms - begun_ms_, behind);
+}
+
 void StageClock::Close(const Context& ctx) {
   End(ctx);
   const MetricLabels item{{"job_id", job_}, {"part_id", part_}};
@@ -595,8 +606,9 @@ Status RewriteAttempt::Report(const Context& ctx, double fraction, int64_t read_
                .bytes = 0,
                .blocks = 0,
                .detail = fmt::format("{{\"read_rows\":{},\"written_rows\":{},\"total_rows_approx\":"
-                                     "{},\"insert_progress_percent\":{:.1f}}}",
-                                     read_rows, written_rows, total_rows, fraction * 100)});
+                                     "{},\"insert_progress_percent\":{:.1f},{}}}",
+                                     read_rows, written_rows, total_rows, fraction * 100,
+                                     stages_.ProgressFields())});
 }
 
 MetricLabels RewriteAttempt::TableLabels() const {
@@ -621,9 +633,11 @@ Result<TaskResult> RewriteAttempt::MakeResult() const {
   output.meta_sha256 = meta_reference_.sha256;
   output.is_empty = meta_.parts.empty();
   output.tier = TierName(inserted_.state.tier);
-  output.tier_reason = plan_.reason;
+  output.tier_reason = plan_.reason + inserted_.falls;
   output.source_rows = meta_.source_rows;
   output.source_parts = static_cast<int64_t>(Rewritten().size());
+  output.bytes_decoded =
+      Sum([](const AttemptSource& source) { return source.fetched.part.data_uncompressed_bytes; });
   output.source_rows_visible = visible_rows_;
   output.rows_selected = inserted_.written_rows();
   output.rows_written = inserted_.written_rows();

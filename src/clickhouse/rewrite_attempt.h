@@ -34,6 +34,8 @@ class StageClock {
   void Tick(const Context& ctx) const;
   // Takes every gauge of the item away.
   void Close(const Context& ctx);
+  // Fields of a progress document: the stage's and the whole time, and the stages behind it.
+  std::string ProgressFields() const;
   const std::string& stage() const { return stage_; }
   const std::map<std::string, int64_t>& durations_ms() const { return durations_ms_; }
 

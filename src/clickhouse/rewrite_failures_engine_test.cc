@@ -88,6 +88,29 @@ TEST(RewriteFailure, MemoryFailuresHalveTheSettingsAndKeepFinishedChunks) {
   ExpectImported(rig, dear);
 }
 
+TEST(RewriteFailure, TheTierThatWasFallenFromIsToldWithItsReason) {
+  JobRig rig;
+  MakeTables(rig, 140'000);
+  MustUpload(rig,
+             "INSERT INTO shop2.orders_v2 SELECT id, toString(arraySum(range(toUInt64(if(id < "
+             "70000, 1, 2000)))) + amount) FROM shop.orders");
+  RewriteSettings settings = rig.Settings();
+  settings.tier = InsertTier::kOneBlock;
+  settings.limits.memory_bytes = 600'000'000;  // 420 MB for a query
+  rig.Work(settings);
+  const std::vector<Task> finished = rig.Tasks(TaskState::kFinished);
+  for (const Task& task : rig.Tasks(TaskState::kFailed)) ADD_FAILURE() << rig.ErrorOf(task);
+  ASSERT_EQ(finished.size(), 1u);
+  const auto attempts = rig.state().Attempts(rig.ctx(), rig.job_id, finished[0].id);
+  ASSERT_TRUE(attempts.ok() && attempts->size() == 1);
+  const auto output = RewriteOutput::FromJson(attempts->front().result);
+  ASSERT_TRUE(output.ok()) << output.status().ToString();
+  EXPECT_EQ(output->tier, "T8");
+  EXPECT_EQ(output->tier_reason, "asked for by --tier; fell from T5 to T8 after code 241");
+  EXPECT_GT(output->bytes_decoded, 0);
+  EXPECT_EQ(output->bytes_copied, 0);
+}
+
 // check: PF-25
 TEST(RewriteFailure, MemoryThatNeverSufficesFailsTheRowWithItsSettings) {
   JobRig rig;

@@ -133,6 +133,8 @@ std::string RewriteOutput::ToJson() const {
                       {"rows_written", rows_written},
                       {"rows_out", rows_out},
                       {"rows_expired", rows_expired},
+                      {"bytes_decoded", bytes_decoded},
+                      {"bytes_copied", bytes_copied},
                       {"bytes_out", bytes_out},
                       {"chunks", chunks},
                       {"insert_attempts", insert_attempts},
@@ -161,6 +163,8 @@ Result<RewriteOutput> RewriteOutput::FromJson(std::string_view text) {
   PF_ASSIGN(output.rows_written, reader.Int("rows_written"));
   PF_ASSIGN(output.rows_out, reader.Int("rows_out"));
   PF_ASSIGN(output.rows_expired, reader.Int("rows_expired"));
+  PF_ASSIGN(output.bytes_decoded, reader.IntOr("bytes_decoded", 0));
+  PF_ASSIGN(output.bytes_copied, reader.IntOr("bytes_copied", 0));
   PF_ASSIGN(output.bytes_out, reader.Int("bytes_out"));
   PF_ASSIGN(output.chunks, reader.Int("chunks"));
   PF_ASSIGN(output.insert_attempts, reader.Int("insert_attempts"));

@@ -169,12 +169,6 @@ Status MakeFolders(const std::filesystem::path& directory, const std::vector<Wan
 
 }  // namespace
 
-Result<Manifest> FetchManifest(const Context& ctx, ObjectStore& store,
-                               std::string_view source_key) {
-  PF_ASSIGN(const std::string text, ReadManifestText(ctx, store, source_key));
-  return ParseManifest(text);
-}
-
 Result<FetchedSource> FetchSource(const Context& ctx, ObjectStore& store,
                                   const FetchSourceRequest& request) {
   FetchedSource fetched;

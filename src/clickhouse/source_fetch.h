@@ -34,8 +34,6 @@ struct FetchedSource {
   PartInfo part;  // of the directory, which holds no manifest.json
 };
 
-// The manifest of a source artifact alone. kNotFound when the upload never ended.
-Result<Manifest> FetchManifest(const Context& ctx, ObjectStore& store, std::string_view source_key);
 // Downloads a source artifact in parallel and checks it. kCorruption (PF2133) naming the file on
 // any disagreement.
 Result<FetchedSource> FetchSource(const Context& ctx, ObjectStore& store,

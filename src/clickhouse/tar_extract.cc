@@ -8,7 +8,6 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/parallel_for.h"
 #include "clickhouse/tar_format.h"
 #include "clickhouse/tar_reader.h"
 #include "store/sequential_reader.h"
@@ -17,7 +16,6 @@ namespace partforge::clickhouse {
 namespace {
 
 constexpr int64_t kReadBytes = int64_t{4} << 20;
-constexpr int64_t kPlanWindowBytes = int64_t{64} << 10;
 constexpr uint32_t kFileModeAtLeast = 0400, kDirectoryModeAtLeast = 0700;
 
 Status Sync(const std::filesystem::path& path) {
@@ -169,81 +167,7 @@ Result<ExtractedPart> StreamPart(const Context& ctx, ByteSource& source, Extract
   return part;
 }
 
-// Notes where the contents lie.
-class PlanVisitor final : public TarVisitor {
- public:
-  explicit PlanVisitor(const TarParser* const& parser) : parser_(parser) {}
-
-  Status OnDirectory(const Context&, std::string_view path, uint32_t mode) override {
-    plan_.push_back({.path = std::string(path),
-                     .offset = parser_->position(),
-                     .mode = mode,
-                     .is_directory = true});
-    return {};
-  }
-  Status OnFileBegin(const Context&, std::string_view path, int64_t size_bytes,
-                     uint32_t mode) override {
-    plan_.push_back({.path = std::string(path),
-                     .offset = parser_->position(),
-                     .size_bytes = size_bytes,
-                     .mode = mode});
-    return {};
-  }
-  Status OnFileBytes(const Context&, std::span<const std::byte>) override { return {}; }
-  Status OnFileEnd(const Context&) override { return {}; }
-  std::vector<TarPlanEntry> Take() { return std::move(plan_); }
-
- private:
-  const TarParser* const& parser_;
-  std::vector<TarPlanEntry> plan_;
-};
-
-Status CopyRange(const Context& ctx, ByteSource& source, const TarPlanEntry& entry, int fd) {
-  std::vector<std::byte> buffer(
-      static_cast<size_t>(std::min(kReadBytes, std::max<int64_t>(1, entry.size_bytes))));
-  for (int64_t done = 0; done < entry.size_bytes;) {
-    PF_TRY(ctx.CheckStop("extract a part"));
-    const auto n =
-        static_cast<size_t>(std::min(entry.size_bytes - done, static_cast<int64_t>(buffer.size())));
-    const std::span<std::byte> piece(buffer.data(), n);
-    PF_TRY(source.ReadAt(ctx, entry.offset + done, piece));
-    PF_TRY(WriteAll(fd, piece));
-    done += static_cast<int64_t>(n);
-  }
-  return {};
-}
-
 }  // namespace
-
-Result<std::vector<TarPlanEntry>> ReadTarPlan(const Context& ctx, ByteSource& source) {
-  const TarParser* view = nullptr;
-  PlanVisitor visitor(view);
-  TarParser parser(visitor);
-  view = &parser;
-  std::vector<std::byte> window;
-  int64_t window_at = 0;
-  // One block at a time, so that the parser stops where a content begins; the reads are wider.
-  while (parser.position() < source.size_bytes()) {
-    PF_TRY(ctx.CheckStop("plan an archive"));
-    const int64_t at = parser.position();
-    const int64_t n = std::min(kTarBlockBytes - at % kTarBlockBytes, source.size_bytes() - at);
-    if (at < window_at || at + n > window_at + static_cast<int64_t>(window.size())) {
-      window.resize(static_cast<size_t>(std::min(kPlanWindowBytes, source.size_bytes() - at)));
-      window_at = at;
-      PF_TRY(source.ReadAt(ctx, at, window));
-    }
-    PF_TRY(parser.Feed(ctx, std::span(window).subspan(static_cast<size_t>(at - window_at),
-                                                      static_cast<size_t>(n))));
-    PF_TRY(parser.SkipContent(ctx));
-  }
-  if (parser.position() > source.size_bytes()) {
-    return Status(Code::kCorruption, fmt::format("tar: an entry ends at byte {} of {}",
-                                                 parser.position(), source.size_bytes()))
-        .Explain(8002, "tar archive", "the object is cut short; partforge retry-failed");
-  }
-  PF_TRY(parser.Finish(ctx));
-  return visitor.Take();
-}
 
 Result<ExtractedPart> ExtractPartTar(const Context& ctx, ByteSource& source,
                                      const std::filesystem::path& target,
@@ -260,43 +184,6 @@ Result<ExtractedPart> CheckPartTar(const Context& ctx, ByteSource& source,
                                    const ExtractOptions& options) {
   ExtractVisitor visitor(nullptr, options);
   return StreamPart(ctx, source, visitor);
-}
-
-Result<ExtractedPart> ExtractPartTarParallel(const Context& ctx, ByteSource& source,
-                                             const std::filesystem::path& target,
-                                             const ExtractOptions& options) {
-  PF_ASSIGN(const std::vector<TarPlanEntry> plan, ReadTarPlan(ctx, source));
-  PartFolderWriter writer(target, options.is_synced);
-  PF_TRY(writer.Open());
-  std::vector<const TarPlanEntry*> entries;
-  std::vector<std::string> files;
-  ExtractedPart part;
-  for (const TarPlanEntry& entry : plan) {
-    PF_ASSIGN(const std::string relative, BelowPart(entry.path, options.part_name));
-    if (entry.is_directory) {
-      PF_TRY(writer.MakeDirectory(relative, entry.mode));
-      continue;
-    }
-    if (relative.empty()) return BelowPart("", options.part_name).status();
-    PF_TRY(writer.MakeParent(relative));
-    entries.push_back(&entry);
-    files.push_back(relative);
-    part.size_bytes += entry.size_bytes;
-  }
-  const auto copy = [&](const Context& inner, int64_t index) -> Status {
-    const auto i = static_cast<size_t>(index);
-    PF_ASSIGN(UniqueFd fd, writer.Create(files[i]));
-    PF_TRY(CopyRange(inner, source, *entries[i], fd.get()));
-    return writer.Close(std::move(fd), entries[i]->mode);
-  };
-  PF_TRY(ParallelFor(ctx, static_cast<int64_t>(entries.size()), options.threads, copy));
-  PF_TRY(VerifyPartDirectory(ctx, target, options.verify));
-  PF_TRY(writer.Finish(files));
-  PF_ASSIGN(const std::string checksums, ReadFile(target / kChecksumsFile, kChecksumsBytesMax));
-  part.checksums_txt_sha256 = Sha256Hex(checksums);
-  part.tar_size_bytes = source.size_bytes();
-  part.file_count = static_cast<int64_t>(files.size());
-  return part;
 }
 
 }  // namespace partforge::clickhouse

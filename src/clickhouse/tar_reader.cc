@@ -68,10 +68,6 @@ struct TarParser::State {
 TarParser::TarParser(TarVisitor& visitor) : state_(std::make_unique<State>(visitor)) {}
 TarParser::~TarParser() = default;
 
-int64_t TarParser::position() const {
-  return state_->position;
-}
-
 Status TarParser::Feed(const Context& ctx, std::span<const std::byte> bytes) {
   State& s = *state_;
   using Step = State::Step;
@@ -123,17 +119,6 @@ Status TarParser::Feed(const Context& ctx, std::span<const std::byte> bytes) {
     }
   }
   return {};
-}
-
-Result<int64_t> TarParser::SkipContent(const Context& ctx) {
-  State& s = *state_;
-  if (s.step != State::Step::kContent) return 0;
-  const int64_t skipped = s.left + s.padding;
-  s.position += skipped;
-  s.left = 0;
-  s.padding = 0;
-  PF_TRY(s.EndContent(ctx));
-  return skipped;
 }
 
 Status TarParser::Finish(const Context&) {

@@ -37,11 +37,6 @@ class TarParser {
   explicit TarParser(TarVisitor& visitor);
   ~TarParser();
   Status Feed(const Context& ctx, std::span<const std::byte> bytes);
-  // Bytes of the archive that Feed need not see: what is left of the current file's content and its
-  // padding. Calls OnFileEnd. 0 outside of a file.
-  Result<int64_t> SkipContent(const Context& ctx);
-  // Bytes of the archive consumed or skipped so far.
-  int64_t position() const;
   // After the last byte: kCorruption when the archive ends inside an entry or lacks its end mark.
   Status Finish(const Context& ctx);
 
@@ -50,29 +45,18 @@ class TarParser {
   std::unique_ptr<State> state_;
 };
 
-struct TarPlanEntry {
-  std::string path;
-  int64_t offset = 0;  // of the content in the archive
-  int64_t size_bytes = 0;
-  uint32_t mode = 0;
-  bool is_directory = false;
-};
-// Reads only the headers, by ranged reads.
-Result<std::vector<TarPlanEntry>> ReadTarPlan(const Context& ctx, ByteSource& source);
-
 struct ExtractedPart {
   int64_t tar_size_bytes = 0;
-  std::string tar_sha256;  // 64 hex digits; "" from the plan form, which reads out of order
+  std::string tar_sha256;  // 64 hex digits
   int64_t file_count = 0;
   int64_t size_bytes = 0;  // Σ file sizes
   std::string checksums_txt_sha256;
-  std::string hash_of_all_files;  // as system.parts; "" from the plan form
+  std::string hash_of_all_files;  // as system.parts
 };
 
 struct ExtractOptions {
   std::string part_name = {};  // every entry must lie below this directory, which is stripped
   VerifyLevel verify = VerifyLevel::kContent;
-  int threads = 1;         // of the plan form
   bool is_synced = false;  // fsync every file and directory
 };
 
@@ -85,9 +69,4 @@ Result<ExtractedPart> ExtractPartTar(const Context& ctx, ByteSource& source,
 // The same without writing anything.
 Result<ExtractedPart> CheckPartTar(const Context& ctx, ByteSource& source,
                                    const ExtractOptions& options);
-// The same as ExtractPartTar by ranged reads in parallel, from a plan.
-Result<ExtractedPart> ExtractPartTarParallel(const Context& ctx, ByteSource& source,
-                                             const std::filesystem::path& target,
-                                             const ExtractOptions& options);
-
 }  // namespace partforge::clickhouse

@@ -176,7 +176,8 @@ TEST_F(Transfer, TheFrozenDirectoryIsNotTouchedAndAForeignManifestStaysBehind) {
   const auto before = Contents(part);
   ASSERT_TRUE(Upload(part).ok());
   EXPECT_EQ(Contents(part), before);
-  EXPECT_TRUE(FetchManifest(world_.context(), *store_, ManifestOf(Frozen(part)).source_key).ok());
+  EXPECT_TRUE(
+      store_->Stat(world_.context(), ManifestOf(Frozen(part)).source_key + "/manifest.json").ok());
 }
 
 TEST_F(Transfer, ASecondUploadSendsNothing) {
@@ -276,7 +277,6 @@ TEST_F(Transfer, AMissingSourceObjectIsNamed) {
   const auto fetched = Fetch("x");
   EXPECT_EQ(fetched.status().code(), Code::kCorruption);
   EXPECT_EQ(fetched.status().explanation().pf_number, 2126);
-  EXPECT_EQ(FetchManifest(world_.context(), *store_, "p/none").status().code(), Code::kNotFound);
 }
 
 TEST_F(Transfer, AStoreThatHoldsNothingOfTheJobIsTheWorkersFault) {

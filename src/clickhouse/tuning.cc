@@ -40,18 +40,17 @@ Result<Tuning> Tune(const MachineLimits& limits, int64_t slots) {
   tuning.insert_threads = std::max<int64_t>(1, tuning.cpus / 2);
   tuning.max_memory_usage_bytes = Percent(tuning.memory_bytes, 70);
 
-  tuning.merge_block_raw_bytes = Percent(tuning.memory_bytes, 60) / tuning.cpus / 8;
-  const int64_t clamped =
-      std::clamp(tuning.merge_block_raw_bytes, kMergeBudgetMin, kMergeBudgetMax);
+  const int64_t block_bytes = Percent(tuning.memory_bytes, 60) / tuning.cpus / 8;
+  const int64_t clamped = std::clamp(block_bytes, kMergeBudgetMin, kMergeBudgetMax);
   const int64_t budget = std::max(kMib, RoundDown(clamped, kMib));
   tuning.merge_max_block_size_rows =
       RoundDown(std::clamp(budget / kMergeRowBytes, kMergeRowsMin, kMergeRowsMax), kMergeRowsMin);
   tuning.merge_max_block_size_bytes = std::min(budget, kMergeBlockBytesMax);
-
-  tuning.parts_in_parallel = tuning.cpus;
-  tuning.files_per_part_in_parallel =
-      std::max<int64_t>(1, kUploadFilesInAll / tuning.parts_in_parallel);
   return tuning;
+}
+
+int64_t FilesPerPart(int64_t parts_in_parallel) {
+  return std::max<int64_t>(1, kUploadFilesInAll / std::max<int64_t>(1, parts_in_parallel));
 }
 
 int64_t DefaultSlots(const MachineLimits& limits) {
@@ -84,12 +83,6 @@ BlockEstimate EstimateBlock(const BlockQuestion& question) {
   // The floor is no promise: a part of few, huge rows may still not fit.
   estimate.is_whole_part = static_cast<double>(question.rows) <= rows;
   return estimate;
-}
-
-double CorrectFactor(int64_t raw_bytes, int64_t peak_bytes) {
-  if (raw_bytes <= 0 || peak_bytes <= 0) return kFactorMin;
-  return std::clamp(static_cast<double>(peak_bytes) / static_cast<double>(raw_bytes), kFactorMin,
-                    kFactorMax);
 }
 
 }  // namespace partforge::clickhouse

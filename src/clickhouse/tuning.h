@@ -25,15 +25,15 @@ struct Tuning {
   int64_t memory_bytes = 0;
   int64_t insert_threads = 1;  // max_threads and max_insert_threads
   int64_t max_memory_usage_bytes = 0;
-  int64_t merge_block_raw_bytes = 0;  // before clamping; for the log
   int64_t merge_max_block_size_rows = 0;
   int64_t merge_max_block_size_bytes = 0;
-  int64_t parts_in_parallel = 1;  // upload concurrency
-  int64_t files_per_part_in_parallel = 1;
 };
 // `slots` divides CPUs and memory (at least one CPU each). kInvalidArgument on zero or negative
 // values.
 Result<Tuning> Tune(const MachineLimits& limits, int64_t slots);
+// Files of one part that an upload of so many parts at once copies at once: 256 over all parts
+// (clickhouse-parts §13).
+int64_t FilesPerPart(int64_t parts_in_parallel);
 // The default of --parallel: min(CPUs, memory / 2 GiB), at least 1.
 int64_t DefaultSlots(const MachineLimits& limits);
 
@@ -54,13 +54,9 @@ struct BlockQuestion {
   int64_t slots = 1;
   int64_t rows = 0;
   int64_t data_uncompressed_bytes = 0;  // of the part's columns
-  double factor =
-      kOneBlockFactor;  // peak over raw bytes; corrected by CorrectFactor after the first block
+  double factor = kOneBlockFactor;      // peak over raw bytes
 };
 // What one slot's engine may use of --memory: the worker needs some of it.
 int64_t EngineMemoryBytes(int64_t memory_cap_bytes, int64_t slots);
 BlockEstimate EstimateBlock(const BlockQuestion& question);
-// The factor after a block of `raw_bytes` had a peak of `peak_bytes`: clamped to [2, 8].
-double CorrectFactor(int64_t raw_bytes, int64_t peak_bytes);
-
 }  // namespace partforge::clickhouse

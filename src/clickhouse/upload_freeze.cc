@@ -1,6 +1,7 @@
 #include "clickhouse/upload_freeze.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <map>
@@ -88,7 +89,6 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
                                       .destination_schema = request.destination_schema,
                                       .insert_select = request.insert_select,
                                       .compression_codec = "ZSTD(5)",
-                                      .allows_other_tables = request.allows_other_tables,
                                       .allows_external_reads = request.allows_external_reads}));
   if (!verdict.is_chunk_safe && !request.allows_whole_parts_only) {
     return Status(Code::kRefused, verdict.chunk_refusal)
@@ -130,6 +130,14 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
       CheckFrozenColumns(ctx, source, local, request.source, plan.job.source_schema, scan.parts));
   PF_ASSIGN(const JobKeys keys, JobKeys::Make(request.prefix, plan.job_id));
   plan.skipped = std::move(scan.skipped);
+  plan.other_tables = std::move(scan.other_tables);
+  if (request.refuses_other_tables && !plan.other_tables.empty()) {
+    return Status(Code::kRefused, fmt::format("it holds parts of {} other tables, the first: {}",
+                                              plan.other_tables.size(), plan.other_tables.front()))
+        .Explain(2127, fmt::format("{}", fmt::join(request.freezes, ", ")),
+                 "freeze under a name of its own, or leave out --freeze-name-check: parts of "
+                 "other tables are not taken");
+  }
   for (FrozenPart& frozen : scan.parts) {
     PlannedPart part;
     const std::string name = frozen.name.ToString();

@@ -22,7 +22,8 @@ struct UploadFreezeRequest {
   std::string job_id, job_name;  // job_id empty = drawn
   int parts_in_parallel = 1, files_in_parallel = 8;
   CoveredParts covered = CoveredParts::kRefuse;
-  bool allows_other_tables = false, allows_external_reads = false;
+  bool allows_external_reads = false;
+  bool refuses_other_tables = false;  // --freeze-name-check: a freeze of several tables (PF2127)
   // --chunk-unsafe=single: SQL that is right for whole parts only is run on whole parts; else it is
   // refused (PF2114).
   bool allows_whole_parts_only = false;
@@ -40,9 +41,10 @@ struct PlannedPart {
 struct UploadPlan {
   std::string job_id;
   RewriteJobSpec job;
-  std::string schema_fingerprint;     // "sha256:…"
-  std::vector<PlannedPart> parts;     // in order of disk and path
-  std::vector<FrozenPart> skipped;    // covered by others
+  std::string schema_fingerprint;         // "sha256:…"
+  std::vector<PlannedPart> parts;         // in order of disk and path
+  std::vector<FrozenPart> skipped;        // covered by others
+  std::vector<std::string> other_tables;  // data paths that the freeze holds beside the table's
   std::vector<std::string> removals;  // what the local tables leave out of the schemas, for people
   int64_t rows = 0, size_bytes = 0;
 };

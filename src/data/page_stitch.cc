@@ -121,10 +121,13 @@ class ColumnReencoder {
     if (view.ok()) options.codec = ParquetCodecOfNumber(options_.codec.value_or(view->codec));
     options.codec_level = options_.codec_level;
     const auto [begin, end] = Siblings(target_leaf);
+    // Those of more than 18 digits have no integer to be stored in, whatever the writer prefers.
+    constexpr int32_t kIntegerBytesMax = 8;
     const bool has_fixed = std::any_of(
         columns_.begin() + static_cast<std::ptrdiff_t>(begin),
         columns_.begin() + static_cast<std::ptrdiff_t>(end), [](const LeafColumn& column) {
-          return column.type == ParquetType::kFixed && column.scalar == ScalarType::kDecimal;
+          return column.type == ParquetType::kFixed && column.scalar == ScalarType::kDecimal &&
+                 column.fixed_length <= kIntegerBytesMax;
         });
     options.decimals = has_fixed ? DecimalStorage::kFixed : DecimalStorage::kIntegers;
     return options;

@@ -109,8 +109,8 @@ struct ParquetFooter {
   ThriftValue tree = ThriftValue::Struct();  // FileMetaData
   int64_t file_size_bytes = 0;
   int64_t footer_start = 0;  // offset of the first byte of the footer
-  // What the tree takes of the memory budget, which must outlive it; null where the footer is one of
-  // ours.
+  // What the tree takes of the memory budget, which must outlive it; null where the footer is one
+  // of ours.
   std::shared_ptr<const MemoryGrant> charge = nullptr;
 
   int64_t num_rows() const;

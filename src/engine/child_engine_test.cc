@@ -364,7 +364,6 @@ TEST_F(ChildEngineTest, PartsCanBeFrozenAttachedMovedAndExchanged) {
 TEST_F(ChildEngineTest, StrangersWithoutTheKeyAreRefused) {
   auto stranger = HttpEngine::Open({.url = engine().url()});
   ASSERT_TRUE(stranger.ok());
-  EXPECT_TRUE((*stranger)->Ping(ctx()).ok());
   const auto outcome = (*stranger)->Query(ctx(), "SELECT 1", {});
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.status().code(), Code::kRefused);

@@ -20,7 +20,6 @@ constexpr int64_t kKillWaitMs = 600'000;
 constexpr int64_t kKillPollMs = 100;
 constexpr int64_t kProgressPollMs = 1'000;
 constexpr int64_t kShortCallMs = 30'000;  // polls and kills, which must answer at once
-constexpr int64_t kReadyPollMs = 500;
 constexpr size_t kTailBytes =
     size_t{64} << 10;  // held back of a stream: an error may stand there instead of rows
 constexpr size_t kErrorBodyBytesMax = size_t{1} << 20;
@@ -324,28 +323,6 @@ Status HttpEngine::KillWithin(const Context& ctx, std::string_view query_id, int
           fmt::format("query still runs {} ms after it was killed: {}", wait_ms, query_id));
     }
     calm.clock.SleepMs(kKillPollMs, {});
-  }
-}
-
-Status HttpEngine::Ping(const Context& ctx) {
-  HttpRequest request;
-  request.url = options_.url + "/ping";
-  request.connect_timeout_ms = options_.connect_timeout_ms;
-  request.idle_timeout_ms = kShortCallMs;
-  request.allows_insecure_tls = options_.allows_insecure_tls;
-  request.ca_file = options_.ca_file;
-  auto reply = client_.Send(ctx, request);
-  if (!reply.ok()) return TransportFailure(std::move(reply).status(), options_.url, true);
-  return CheckAnswer(reply->status, reply->headers, reply->body);
-}
-
-Status HttpEngine::WaitReady(const Context& ctx, int64_t timeout_ms) {
-  const int64_t begin_ms = MonotonicMs();
-  while (true) {
-    Status status = Ping(ctx);
-    if (status.ok() || MonotonicMs() - begin_ms >= timeout_ms) return status;
-    PF_TRY(ctx.CheckStop("wait for ClickHouse"));
-    ctx.clock.SleepMs(kReadyPollMs, ctx.stop);
   }
 }
 

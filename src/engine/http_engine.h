@@ -52,11 +52,6 @@ class HttpEngine final : public Engine {
   Status Kill(const Context& ctx, std::string_view query_id) override;
   std::optional<std::filesystem::path> data_path() const override { return options_.data_path; }
 
-  // GET /ping.
-  Status Ping(const Context& ctx);
-  // Polls Ping every 500 ms.
-  Status WaitReady(const Context& ctx, int64_t timeout_ms);
-
  private:
   struct Call;
   class ProgressWatch;

@@ -22,12 +22,4 @@ int64_t LadderPauseMs(int64_t failures) {
   return int64_t{1'000} << (failures - 1);
 }
 
-std::map<std::string, std::string> RungSettings(const ResourceRung& rung) {
-  std::map<std::string, std::string> settings = {
-      {"max_insert_threads", std::to_string(rung.max_insert_threads)},
-      {"max_threads", std::to_string(rung.max_threads)}};
-  if (rung.max_block_size > 0) settings["max_block_size"] = std::to_string(rung.max_block_size);
-  return settings;
-}
-
 }  // namespace partforge

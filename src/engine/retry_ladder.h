@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 
 namespace partforge {
 
@@ -25,8 +23,5 @@ std::optional<ResourceRung> NextRung(const ResourceRung& current);
 
 // Pause before the retry after the n-th failure (from 1): 1, 2, 4, 8, then 10 s.
 int64_t LadderPauseMs(int64_t failures);
-
-// The rung as query settings.
-std::map<std::string, std::string> RungSettings(const ResourceRung& rung);
 
 }  // namespace partforge

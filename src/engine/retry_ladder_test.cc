@@ -44,11 +44,5 @@ TEST(ResourceLadder, PausesAreBounded) {
   EXPECT_EQ(pauses, (std::vector<int64_t>{1000, 2000, 4000, 8000, 10000, 10000}));
 }
 
-TEST(ResourceLadder, SettingsNameTheThreeValues) {
-  EXPECT_EQ(RungSettings({.max_insert_threads = 2, .max_threads = 4, .max_block_size = 8192}),
-            (std::map<std::string, std::string>{
-                {"max_insert_threads", "2"}, {"max_threads", "4"}, {"max_block_size", "8192"}}));
-}
-
 }  // namespace
 }  // namespace partforge

@@ -218,23 +218,6 @@ Result<SqlTableName> ReadTableName(const std::vector<SqlToken>& tokens, size_t& 
   return name;
 }
 
-Result<std::vector<std::string_view>> SplitStatements(std::string_view sql) {
-  PF_ASSIGN(const std::vector<SqlToken> tokens, TokenizeSql(sql));
-  std::vector<std::string_view> statements;
-  size_t begin = 0, end = 0;  // equal while a statement has no token yet
-  for (const SqlToken& token : tokens) {
-    if (!token.IsSymbol(";")) {
-      if (begin == end) begin = token.offset;
-      end = token.end();
-      continue;
-    }
-    if (begin < end) statements.push_back(sql.substr(begin, end - begin));
-    begin = end;
-  }
-  if (begin < end) statements.push_back(sql.substr(begin, end - begin));
-  return statements;
-}
-
 SqlPlace PlaceAt(std::string_view sql, size_t offset) {
   const std::string_view before = sql.substr(0, offset);
   const size_t line_feed = before.rfind('\n');

@@ -78,11 +78,6 @@ struct SqlTableName {
 };
 Result<SqlTableName> ReadTableName(const std::vector<SqlToken>& tokens, size_t& index);
 
-// Splits at top-level semicolons; empty statements are left out. The pieces are views into `sql`,
-// without the semicolon. Cuts blindly inside the data of an INSERT … FORMAT: for scripts of
-// statements only.
-Result<std::vector<std::string_view>> SplitStatements(std::string_view sql);
-
 // The place of a byte offset in `sql`.
 SqlPlace PlaceAt(std::string_view sql, size_t offset);
 

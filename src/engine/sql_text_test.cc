@@ -126,11 +126,5 @@ TEST(ClosingBracket, CountsItsOwnKind) {
   EXPECT_FALSE(ClosingBracket(*tokens, 0).ok());
 }
 
-TEST(SplitStatements, CutsAtSemicolonsOutsideQuotes) {
-  const auto statements = SplitStatements(" SELECT ';' ; -- c;\n;SELECT 2 /* ; */ ");
-  ASSERT_TRUE(statements.ok());
-  EXPECT_EQ(*statements, (std::vector<std::string_view>{"SELECT ';'", "SELECT 2"}));
-}
-
 }  // namespace
 }  // namespace partforge

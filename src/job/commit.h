@@ -93,6 +93,9 @@ struct JobView {
   std::vector<Commit>
       live_commits;  // not cleaned yet, oldest first, at most 1000; `chosen` without results
   int64_t now_ms = 0;
+  // Of all tasks, filled by ListJobs only: the last change (0 = no task), the earliest claim that
+  // is remembered (0 = none), and Σ partitions of the outputs, those of superseded tasks left out.
+  int64_t updated_at_ms = 0, work_started_at_ms = 0, partitions_out = 0;
 };
 
 }  // namespace partforge

@@ -18,22 +18,27 @@ constexpr std::array<TaskState, 9> kStates = {
 
 }  // namespace
 
+Status ForEachTaskIn(const Context& ctx, StateReader& state, const JobId& job, TaskState wanted,
+                     const std::function<Status(const Task&)>& visit) {
+  TaskId after;
+  while (true) {
+    PF_TRY(ctx.CheckStop("reading the job's tasks"));
+    PF_ASSIGN(const TaskPage page, state.Page(ctx, job, wanted, after, kPageTasks));
+    for (const Task& task : page.tasks) PF_TRY(visit(task));
+    if (!page.next) return {};
+    after = *page.next;
+  }
+}
+
 Status ForEachTask(const Context& ctx, StateReader& state, const JobId& job,
                    const std::function<Status(const Task&)>& visit) {
   std::unordered_set<TaskId> seen;
   int64_t counted = 0;
   for (int reading = 0; reading < kReadingsMax; ++reading) {
     for (const TaskState wanted : kStates) {
-      TaskId after;
-      while (true) {
-        PF_TRY(ctx.CheckStop("reading the job's tasks"));
-        PF_ASSIGN(const TaskPage page, state.Page(ctx, job, wanted, after, kPageTasks));
-        for (const Task& task : page.tasks) {
-          if (seen.insert(task.id).second) PF_TRY(visit(task));
-        }
-        if (!page.next) break;
-        after = *page.next;
-      }
+      PF_TRY(ForEachTaskIn(ctx, state, job, wanted, [&](const Task& task) {
+        return seen.insert(task.id).second ? visit(task) : Status();
+      }));
     }
     PF_ASSIGN(const JobView view, state.View(ctx, job));
     counted = 0;

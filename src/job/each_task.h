@@ -13,4 +13,9 @@ namespace partforge {
 Status ForEachTask(const Context& ctx, StateReader& state, const JobId& job,
                    const std::function<Status(const Task&)>& visit);
 
+// One reading of the tasks that are in `wanted`, by id: those that come into it or leave it
+// meanwhile may be shown or not. A failure of `visit` ends it.
+Status ForEachTaskIn(const Context& ctx, StateReader& state, const JobId& job, TaskState wanted,
+                     const std::function<Status(const Task&)>& visit);
+
 }  // namespace partforge

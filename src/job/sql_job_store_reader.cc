@@ -52,6 +52,14 @@ Result<std::vector<JobView>> SqlJobStore::ListJobs(const Context& ctx) {
           PF_ASSIGN(const StateCount count, ReadStateCount(counts.row(i), 1));
           if (count.tasks != 0) view->second->counts.push_back(count);
         }
+        PF_ASSIGN(const SqlRows sums, session.Run(statements::kAllTaskSums, {}));
+        for (size_t i = 0; i < sums.size(); ++i) {
+          const auto view = by_id.find(sums.row(i).String(0));
+          if (view == by_id.end()) continue;
+          view->second->updated_at_ms = sums.row(i).Int(1);
+          view->second->work_started_at_ms = sums.row(i).Int(2);
+          view->second->partitions_out = sums.row(i).Int(3);
+        }
         PF_ASSIGN(const SqlRows commits, session.Run(statements::kAllLiveCommits, {}));
         PF_TRY(FillCommits(session, commits, by_id));
         return views;

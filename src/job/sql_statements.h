@@ -354,6 +354,9 @@ inline constexpr SqlStatement kCounts = {"counts", R"sql(
 SELECT state, sum(n), sum(bytes), sum(parts), sum(row_count) FROM counters WHERE job_id = :job GROUP BY state ORDER BY state)sql"};
 inline constexpr SqlStatement kAllCounts = {"all_counts", R"sql(
 SELECT job_id, state, sum(n), sum(bytes), sum(parts), sum(row_count) FROM counters GROUP BY job_id, state ORDER BY job_id, state)sql"};
+inline constexpr SqlStatement kAllTaskSums = {"all_task_sums", R"sql(
+SELECT job_id, max(updated_at), coalesce(min(CASE WHEN started_at > 0 THEN started_at END), 0), sum(CASE WHEN state = 'SUPERSEDED' THEN 0 ELSE partitions_out END)
+FROM tasks GROUP BY job_id)sql"};
 inline constexpr SqlStatement kPage = {"page", R"sql(
 SELECT {task_columns} FROM tasks WHERE job_id = :job AND state = :state AND task_id > :after ORDER BY task_id LIMIT :limit)sql"};
 inline constexpr SqlStatement kOneTask = {

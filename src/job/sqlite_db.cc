@@ -81,13 +81,49 @@ class Connection final : public SqlSession {
  public:
   static Result<std::unique_ptr<Connection>> Open(const Context& ctx, const SqliteOptions& options,
                                                   const std::atomic<int64_t>& offset_ms) {
+    const bool may_create = options.if_absent == SqliteOptions::IfAbsent::kCreate;
+    const std::string path = options.path.string();
+    auto opened = OpenAs(ctx, options, offset_ms, path,
+                         SQLITE_OPEN_READWRITE | (may_create ? SQLITE_OPEN_CREATE : 0), Wal::kUse);
+    // A log beside the file takes rights in its folder. Who only looks, and has none there, reads a
+    // file without a log as it stands.
+    if (opened.ok() || may_create || opened.status().code() != Code::kInvalidArgument ||
+        HasLog(path))
+      return opened;
+    auto as_it_stands = OpenAs(ctx, options, offset_ms, ImmutableUri(path),
+                               SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, Wal::kNone);
+    return as_it_stands.ok() ? std::move(as_it_stands) : std::move(opened);
+  }
+
+ private:
+  enum class Wal : uint8_t { kUse, kNone };
+
+  static bool HasLog(const std::string& path) {
+    std::error_code error;
+    const auto size_bytes = std::filesystem::file_size(path + "-wal", error);
+    return error ? error != std::errc::no_such_file_or_directory : size_bytes > 0;
+  }
+
+  static std::string ImmutableUri(const std::string& path) {
+    std::string uri = "file:";
+    for (const char c : path) {
+      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '/' || c == '.' || c == '-' || c == '_';
+      uri += is_plain
+                 ? std::string(1, c)
+                 : fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    }
+    return uri + "?immutable=1";
+  }
+
+  static Result<std::unique_ptr<Connection>> OpenAs(const Context& ctx,
+                                                    const SqliteOptions& options,
+                                                    const std::atomic<int64_t>& offset_ms,
+                                                    const std::string& name, int flags, Wal wal) {
     auto connection = std::make_unique<Connection>(offset_ms);
-    const int create =
-        options.if_absent == SqliteOptions::IfAbsent::kCreate ? SQLITE_OPEN_CREATE : 0;
     const std::string path = options.path.string();
     if (const int code =
-            sqlite3_open_v2(path.c_str(), &connection->db_,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | create, nullptr);
+            sqlite3_open_v2(name.c_str(), &connection->db_, flags | SQLITE_OPEN_NOMUTEX, nullptr);
         code != SQLITE_OK) {
       return FromSqlite(connection->db_, code, fmt::format("open state store {}", path));
     }
@@ -101,10 +137,11 @@ class Connection final : public SqlSession {
     }
     PF_TRY(connection->RunScript("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;",
                                  fmt::format("open state store {}", path)));
-    PF_TRY(connection->UseWal(ctx));
+    if (wal == Wal::kUse) PF_TRY(connection->UseWal(ctx));
     return connection;
   }
 
+ public:
   explicit Connection(const std::atomic<int64_t>& offset_ms) : offset_ms_(offset_ms) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -9,9 +9,11 @@
 namespace partforge {
 namespace {
 
+constexpr int kAbsentSchema = 6003;
+
 Status AbsentSchema(std::string_view where) {
   return Status(Code::kInvalidArgument, fmt::format("the state store is absent: {}", where))
-      .Explain(6003, std::string(where),
+      .Explain(kAbsentSchema, std::string(where),
                "make it with `partforge migrate` (upload-freeze and rewrite make it too), or "
                "correct --state-url");
 }
@@ -105,6 +107,18 @@ Result<int64_t> MigrateStateStore(const Context& ctx, const StateStoreOptions& o
   PF_ASSIGN(const StateUrl url, ParseStateUrl(migrating.url));
   PF_ASSIGN(const std::unique_ptr<SqlDb> db, OpenDb(ctx, url, migrating));
   return ApplyMigrations(ctx, *db, migrating.schema);
+}
+
+Result<int64_t> CountPendingMigrations(const Context& ctx, const StateStoreOptions& options) {
+  StateStoreOptions looking = options;
+  looking.use = SchemaUse::kRead;
+  PF_ASSIGN(const StateUrl url, ParseStateUrl(looking.url));
+  const Result<std::unique_ptr<SqlDb>> db = OpenDb(ctx, url, looking);
+  if (!db.ok() && db.status().explanation().pf_number == kAbsentSchema) return kSchemaVersion;
+  if (!db.ok()) return db.status();
+  PF_ASSIGN(const int64_t version, ReadSchemaVersion(ctx, **db));
+  if (version > kSchemaVersion) return NewerSchema(**db, version);
+  return kSchemaVersion - version;
 }
 
 }  // namespace partforge

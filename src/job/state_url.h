@@ -40,5 +40,8 @@ Result<std::unique_ptr<SqlJobStore>> OpenJobStore(const Context& ctx,
 
 // The command `migrate`: how many migrations it applied; 0 when the store is up to date.
 Result<int64_t> MigrateStateStore(const Context& ctx, const StateStoreOptions& options);
+// How many it would apply; of an absent store all. Writes nothing. kRefused (PF6002) when the store
+// is newer.
+Result<int64_t> CountPendingMigrations(const Context& ctx, const StateStoreOptions& options);
 
 }  // namespace partforge

@@ -91,9 +91,12 @@ TEST_F(StateUrlTest, AFileWithoutItsTablesIsDamaged) {
 
 // check: PF-6
 TEST_F(StateUrlTest, MigrateWorksOnAnEmptyAndOnAnUpToDateStore) {
+  EXPECT_EQ(*CountPendingMigrations(ctx_, OptionsFor(SchemaUse::kMigrate)), kSchemaVersion);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "state.db")) << "it was only looked for";
   const Result<int64_t> first = MigrateStateStore(ctx_, OptionsFor(SchemaUse::kMigrate));
   ASSERT_TRUE(first.ok()) << first.status().ToString();
   EXPECT_EQ(*first, kSchemaVersion);
+  EXPECT_EQ(*CountPendingMigrations(ctx_, OptionsFor(SchemaUse::kMigrate)), 0);
   EXPECT_EQ(*MigrateStateStore(ctx_, OptionsFor(SchemaUse::kMigrate)), 0);
   EXPECT_TRUE(OpenJobStore(ctx_, OptionsFor(SchemaUse::kRead)).ok());
 }

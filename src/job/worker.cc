@@ -125,6 +125,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
             runner_.Run(ctx, std::move(last_word), *work.executor, *work.held, slot, &ended));
   Count(end, lease, ended);
   if (end == AttemptEnd::kLost) return {};
+  if (options_.on_ended) options_.on_ended(ctx, lease, ended);
   claimer_.Learn(lease, ended);
   environment_.Note(ctx.clock.NowMs(), ended);
   if (end == AttemptEnd::kFailed) {

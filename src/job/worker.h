@@ -55,6 +55,9 @@ struct WorkerOptions {
   std::optional<StagePermits::Limits> permits;  // unset = as many of each as slots
   // Admission: the largest task that fits now, asked before each claim; empty = no limit.
   std::function<Result<int64_t>(const Context& ctx)> size_bytes_max;
+  // Shown every lease that ended, once the store has been told how; by several threads at once.
+  // Those that are lost are not shown.
+  std::function<void(const Context& ctx, const Lease& lease, const Settlement& ended)> on_ended;
 };
 
 // Tasks by how their leases ended (a compaction counts as one), and commits.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -18,8 +19,10 @@ std::string Show(const StateCount& count) {
                      count.rows);
 }
 
-// The counters as they should be: a walk over all tasks in one state.
-StateCount CountTasks(JobStore& store, const Context& ctx, const JobId& job, TaskState state) {
+// The counters as they should be: a walk over all tasks in one state. `walked` gets the sums over
+// all states.
+StateCount CountTasks(JobStore& store, const Context& ctx, const JobId& job, TaskState state,
+                      JobView& walked) {
   StateCount count{.state = state};
   std::string after;
   while (true) {
@@ -32,6 +35,10 @@ StateCount CountTasks(JobStore& store, const Context& ctx, const JobId& job, Tas
       EXPECT_EQ(TaskStateName(task.state), TaskStateName(state));
       EXPECT_GT(task.id, after);
       after = task.id;
+      walked.updated_at_ms = std::max(walked.updated_at_ms, task.updated_at_ms);
+      const int64_t started = task.started_at_ms, before = walked.work_started_at_ms;
+      if (started > 0 && (before == 0 || started < before)) walked.work_started_at_ms = started;
+      if (state != TaskState::kSuperseded) walked.partitions_out += task.partitions_out;
       ++count.tasks;
       count.bytes += task.size_bytes;
       if (state == TaskState::kReady || state == TaskState::kInProgress) continue;
@@ -106,11 +113,15 @@ void JobStoreContract::TearDown() {
   for (const JobView& view : *jobs) {
     std::map<TaskState, StateCount> kept;
     for (const StateCount& count : view.counts) kept[count.state] = count;
+    JobView walked;
     for (const TaskState state : kAllStates) {
       kept[state].state = state;
-      EXPECT_EQ(Show(kept[state]), Show(CountTasks(store(), ctx_, view.job.id, state)))
+      EXPECT_EQ(Show(kept[state]), Show(CountTasks(store(), ctx_, view.job.id, state, walked)))
           << "counters of " << view.job.id << " in " << TaskStateName(state);
     }
+    EXPECT_EQ(view.updated_at_ms, walked.updated_at_ms) << view.job.id;
+    EXPECT_EQ(view.work_started_at_ms, walked.work_started_at_ms) << view.job.id;
+    EXPECT_EQ(view.partitions_out, walked.partitions_out) << view.job.id;
   }
 }
 

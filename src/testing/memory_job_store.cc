@@ -218,6 +218,7 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       if (a->task.size_bytes != b->task.size_bytes) return a->task.size_bytes > b->task.size_bytes;
       return a->task.created_at_ms < b->task.created_at_ms;
     });
+    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     if (wanted.empty() || request.tasks_max < 1) return std::vector<Lease>{};
     // One job a claim, as the real store does.
     std::erase_if(wanted, [first = wanted.front()->task.job](const TaskRow* row) {
@@ -246,7 +247,6 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       }
     }
     std::vector<Lease> leases;
-    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     for (const auto& group : groups) {
       Lease lease;
       lease.owner = request.worker;

@@ -484,7 +484,18 @@ Result<std::vector<JobView>> MemoryJobStore::ListJobs(const Context&) {
   for (const auto& [id, row] : state_.jobs) by_age[row.number] = ViewOf(row);
   std::vector<JobView> views;
   views.reserve(by_age.size());
-  for (auto& [number, view] : by_age) views.push_back(std::move(view));
+  for (auto& [number, view] : by_age) {
+    for (const auto& [key, row] : state_.tasks) {
+      const Task& task = row.task;
+      if (key.first != view.job.id) continue;
+      view.updated_at_ms = std::max(view.updated_at_ms, task.updated_at_ms);
+      if (task.started_at_ms > 0 &&
+          (view.work_started_at_ms == 0 || task.started_at_ms < view.work_started_at_ms))
+        view.work_started_at_ms = task.started_at_ms;
+      if (task.state != TaskState::kSuperseded) view.partitions_out += task.partitions_out;
+    }
+    views.push_back(std::move(view));
+  }
   return views;
 }
 

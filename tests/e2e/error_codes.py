@@ -8,7 +8,8 @@ import sys
 ROOT = pathlib.Path(os.environ["PARTFORGE_SOURCE_DIR"])
 EXCUSES = "## Codes that no test reaches"
 # How tests assert a code: EXPECT_EQ(….pf_number, 2133), a matcher on its text, rig.refused(2133, …) of a real run.
-ASSERTED_CC = (r"(?:[pP]f_?[nN]umber(?:\([^()]*\))?,\s*|\bNumber\((?:[^()]|\([^()]*\))*\),\s*|\bCode::k\w+,\s*"
+# With(Code::kRefused, 2133) makes a Status, which asserts nothing.
+ASSERTED_CC = (r"(?:[pP]f_?[nN]umber(?:\([^()]*\))?,\s*|\bNumber\((?:[^()]|\([^()]*\))*\),\s*|(?<!\bWith\()\bCode::k\w+,\s*"
                r"|\"[^\"\n]*\bPF)(\d{4})\b")
 ASSERTED_PY = r"(?:\brefused?\(|\bPF)(\d{4})\b"
 

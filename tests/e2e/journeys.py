@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from rig import Failed, Job, Rig, check, eventually, literal, quoted
+from rig import Failed, Job, Rig, check, eventually, literal, quoted, told
 
 NUMBERS = "number, number % 3, toString(number)"
 
@@ -141,7 +141,7 @@ def test_two_workers_at_once(folder, server, place):
     job.freeze()
     job.upload()
     workers = [rig.start(*job.worker_words(), "--worker-id=w%d" % i, "--json") for i in range(2)]
-    done = [json.loads(rig.end(worker)[1])["done"] for worker in workers]
+    done = [told(rig.end(worker)[1])["done"] for worker in workers]
     check(sum(done) == 6, "parts done: %s" % done)
     check(all(p["attempts"] == 1 for p in job.status()["parts"]), "a part was done twice")
     job.publish()

@@ -15,7 +15,7 @@ import urllib.request
 
 from journeys import plain, stopped
 import rig as rig_module
-from rig import Job, Rig, Skipped, check, children_of, eventually, quoted
+from rig import Job, Rig, Skipped, check, children_of, eventually, quoted, told
 
 
 def engine_child(worker):
@@ -64,7 +64,7 @@ def test_sigterm_in_insert(folder, server, place):
     check(time.monotonic() - started < 15, "the stop took %.1f s" % (time.monotonic() - started))
     summary = job.summary()
     check(summary["counts"]["READY"] == 1, "the row was not given back: %s" % summary["counts"])
-    check(json.loads(out)["released"] == 1, out)
+    check(told(out)["released"] == 1, out)
     check(not [n for n in os.listdir(os.path.join(folder, "work")) if n.startswith("run")], "scratch is left")
 
 
@@ -99,8 +99,8 @@ def test_a_worker_sleeps_past_its_lease(folder, server, place):
     before = events_of(rig, job)
     os.kill(sleeper.pid, signal.SIGCONT)
     _, out, _ = rig.end(sleeper)
-    told = json.loads(out)
-    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the sleeper says: %s" % told)
+    ended = told(out)
+    check((ended["lost"], ended["done"], ended["failed"]) == (1, 0, 0), "the sleeper says: %s" % ended)
     part = job.status()["parts"][0]
     check(part["status"] == "FINISHED" and part["worker_id"].startswith("second") and part["meta_key"] == taken["meta_key"], "after waking: %s" % part)
     check(taken["meta_key"] in place.keys(), "the winner's objects are gone")
@@ -305,7 +305,7 @@ def test_sigterm_while_the_engine_hangs(folder, server, place):
     os.kill(engine, signal.SIGSTOP)
     worker.send_signal(signal.SIGTERM)
     _, out, _ = rig.end(worker, expect=0, timeout=60)
-    check(json.loads(out)["released"] == 1 and job.summary()["counts"]["READY"] == 1, "not given back: %s" % out)
+    check(told(out)["released"] == 1 and job.summary()["counts"]["READY"] == 1, "not given back: %s" % out)
     check(not os.path.exists("/proc/%d" % engine), "the engine still stands there")
     job.work()
     job.publish()
@@ -585,8 +585,8 @@ def test_postgres_is_away_and_another_takes_over(folder, server, place):
     taken, before = job.status()["parts"][0], events_of(rig, job)
     check(taken["status"] == "FINISHED" and taken["attempts"] == 2 and taken["worker_id"].startswith("second"), "not taken over: %s" % taken)
     os.kill(first.pid, signal.SIGCONT)
-    told = json.loads(rig.end(first)[1])
-    check((told["lost"], told["done"], told["failed"]) == (1, 0, 0), "the first worker says: %s" % told)
+    ended = told(rig.end(first)[1])
+    check((ended["lost"], ended["done"], ended["failed"]) == (1, 0, 0), "the first worker says: %s" % ended)
     check(job.status()["parts"][0] == taken and events_of(rig, job) == before, "the first worker changed something")
     taken_over(before)
     job.publish()

@@ -221,6 +221,14 @@ class RemotePlace:
         self.postgres.stop()
 
 
+STREAMING = ("worker", "verify")   # their --json is one object a line; the last is the document
+
+
+def told(out):
+    """The document of a command that tells its work as it goes on."""
+    return json.loads(out.splitlines()[-1])
+
+
 class Rig:
     """A folder with everything of one test: scratch and files; state and objects lie in `place`."""
 
@@ -286,8 +294,8 @@ class Rig:
     def json(self, *words, **options):
         _, out, err = self.run(*words, "--json", **options)
         try:
-            document = json.loads(out)
-        except json.JSONDecodeError as error:
+            document = told(out) if words[0] in STREAMING else json.loads(out)
+        except (IndexError, json.JSONDecodeError) as error:
             raise Failed("%s printed no JSON document: %s\n%s\n%s" % (words[0], error, out, err)) from None
         faults = schemas.of_document(" ".join(words[:2]) if words[0] == "file" else words[0], document)
         check(not faults, "; ".join(faults[:10]))

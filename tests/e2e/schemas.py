@@ -18,12 +18,42 @@ PART = {   # clickhouse-parts §7.1, §7.2; from the first attempt on with what 
     "read_rows?": "count", "meta_key?": "text", "meta_sha256?": "text", "empty_output?": "bool", "finished_at?": "time or null", "tier?": "text",
     "tier_reason?": "text", "written_rows?": "count", "rewrite_stage_durations_ms?": {"*": "count"},
     "destination_active_partition_counts?": {"*": "count"}, "insert_attempts?": "count", "chunks?": "count", "peak_memory_bytes?": "count",
+    "schema_fingerprint": "text", "total_rows_approx": "count", "source_active_part_count": "count", "source_active_part_rows": "count",
+    "source_active_part_bytes": "count", "read_bytes?": "count", "written_bytes?": "count", "bytes_decoded?": "count", "bytes_copied?": "count",
+    "artifact_kind?": "text", "partitions?": "count", "rewrite_stage_started_at?": "time or null", "rewrite_stage_elapsed_ms?": "count",
+    "rewrite_total_elapsed_ms?": "count", "lease_owner?": "text", "lease_expires_at?": "time or null", "lease_left_ms?": "number",
+    "importing_at?": "time or null", "imported_at?": "time or null", "failed_at?": "time or null",
 }
+TIERS = [{"tier": "text", "parts": "count", "reason": "text"}]
+FLOW = {   # where the rows went, and how the parts were made
+    "rows_in": "count", "rows_out": "count", "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "rows_conserved": "bool",
+    "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "bytes_copied": "count", "peak_memory_bytes": "count", "tiers": TIERS,
+}
+VERIFIED = {"type": "text", "part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count", "bytes": "count", "message": "text"}
 UPLOAD_PLAN = {
     "job_id": "text", "source": "text", "destination": "text", "schema_fingerprint": "text", "rows": "count", "bytes": "count",
     "parts": [{"part_id": "text", "disk": "text", "name": "text", "relative_path": "text", "rows": "count", "bytes": "count"}],
-    "skipped": ["text"], "chunks_allowed": "bool", "chunk_refusal": "text", "removals": ["text"], "warnings": ["text"], "notes": ["text"],
+    "skipped": ["text"], "other_tables": ["text"], "chunks_allowed": "bool", "chunk_refusal": "text", "removals": ["text"], "warnings": ["text"], "notes": ["text"],
     "dry_run": "bool",
+}
+PLANNED_PARTS = [{"part_id": "text", "rows": "count", "bytes": "count", "uncompressed_bytes": "count", "tier": "text", "chunks": "count",
+                  "block_rows": "count", "why": "text", "together": "count"}]
+IMPORT_PLAN = {
+    "job_id": "text", "table": "text", "engine": "text", "dry_run": "bool",
+    "artifacts": [{"part_id": "text", "parts": "count", "rows": "count", "bytes": "count", "partition_parts": {"*": "count"}}],
+    "already_imported": "count", "unfinished_commits": "count", "partitions": ["text"], "parts": "count", "rows": "count", "bytes": "count",
+}
+REWRITE_PLAN = {
+    "job_id": "text", "source": "text", "destination": "text", "destination_exists": "bool", "schema_fingerprint": "text", "dry_run": "bool",
+    "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "source_partitions": ["text"], "rewritten": "count",
+    "imported": "count", "tiers": TIERS, "parts": PLANNED_PARTS, "chunks_allowed": "bool", "chunk_refusal": "text", "removals": ["text"],
+    "notes": ["text"], "warnings": ["text"],
+}
+OBJECTS = {   # of the commands that print one object a line: by "type"
+    "verify": {"object": VERIFIED},
+    "worker": {"part": {"type": "text", "job_id": "text", "part_id": "text", "status": "text"},
+               "progress": {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number",
+                            "bytes_per_second": "number"}},
 }
 ERROR = {"type": "text", "code": "text", "kind": "text", "message": "text", "where": "text", "why": "text", "do": ["text"], "retryable": "bool", "exit": "count"}
 DOCUMENTS = {
@@ -49,38 +79,39 @@ DOCUMENTS = {
         "stripes?": [{"rows": "count", "offset": "count", "bytes": "count"}],
         "blobs?": [{"type": "text", "offset": "count", "bytes": "count", "snapshot_id": "text", "properties": {"*": "text"}}],
         "error?": ERROR}]},
-    "freeze": {"table": "text", "freeze": "text", "dry_run": "bool", "was_there": "bool"},
+    "freeze": {"table": "text", "freeze": "text", "dry_run": "bool", "was_there": "bool", "notes": ["text"]},
     "gc": {"deleted": "bool", "objects": [{"job_id": "text", "key": "text", "bytes": "count", "modified_at": "time"}], "bytes": "count",
            "unfinished_writes": "count", "scratch_folders": "count", "folders": ["text"]},
-    "import-finished": {"job_id": "text", "table": "text", "imported": "count", "already_imported": "count", "parts": "count", "rows": "count",
-                        "rows_in_table": "count", "failed": [FAILURE], "in_doubt": [FAILURE], "conflicts": [FAILURE], "seconds": "number"},
+    "import-finished": {"job_id": "text", "table": "text", "imported": "count", "already_imported": "count", "parts": "count", "rows": "count", "bytes": "count",
+                        "rows_in_table": "count", **FLOW, "failed": [FAILURE], "in_doubt": [FAILURE], "conflicts": [FAILURE], "seconds": "number"},
     "job-status": {"summary": {
         "job_id": "text", "name": "text", "status": "text", "total": "count", "counts": COUNTS, "in_progress_stages": [{"stage": "text", "count": "count"}],
         "rewrite_completed": "count", "rewrite_percent": "percent", "import_completed": "count", "import_percent": "percent",
         "current_output_clickhouse_parts": "count", "written_rows": "count", "source_bytes": "count", "sealed": "bool", "expected_parts": "number",
         "paused": "bool", "failed_parts": [{"part_id": "text", "status": "text", "updated_at": "time", "failure_class": "text", "error": "text"}],
         "live_commits": [{"commit_id": "text", "state": "text", "epoch": "count", "owner": "text", "in_doubt": "text", "decided_at": "time"}],
-        "now": "time", "rows_in?": "count", "rows_filtered?": "number", "rows_expired?": "count", "rows_merged?": "number", "rows_conserved?": "bool"},
+        "now": "time", "sealed_at": "time or null", "source?": "text", "destination?": "text", "schema_fingerprint?": "text",
+        **{name + "?": kind for name, kind in FLOW.items()}},
         "parts?": [PART]},
     "list-jobs": {"jobs": ["text"], "job_names": {"*": "text"}, "job_details": [{
-        "job_id": "text", "name": "text", "status": "text", "parts_total": "count", "clickhouse_parts": "count", "rewrite_completed": "count",
+        "job_id": "text", "name": "text", "status": "text", "parts_total": "count", "clickhouse_parts": "count", "partitions": "count",
+        "updated_at": "time", "rewrite_started_at": "time or null", "eta_seconds": "count or null", "rewrite_completed": "count",
         "rewrite_percent": "percent", "import_completed": "count", "import_percent": "percent", "submitted_at": "time", "source_bytes_total": "count",
         "source_bytes_completed": "count", "paused": "bool", "status_counts": [{"status": "text", "count": "count"}]}]},
-    "migrate": {"applied": "count"},
-    "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "parts": [{
-        "part_id": "text", "rows": "count", "bytes": "count", "uncompressed_bytes": "count", "tier": "text", "chunks": "count", "block_rows": "count",
-        "why": "text", "together": "count"}]},
-    "retry-failed": {"job_id": "text", "forced": "bool", "retried": "count", "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
-    "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count", "rows_in": "count",
-                "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "clickhouse_parts": "count", "status": "text",
-                "seconds": "number"},
-    "upload-freeze": {"job_id": "text", "parts": "count", "bytes": "count", "skipped": "count", "rows": "count"},
-    "verify": {"job_id": "text", "level": "text", "objects": [{"part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count",
-                                                               "bytes": "count", "message": "text"}],
-               "ok": "count", "failed": "count", "rows": "count", "bytes": "count"},
+    "migrate": {"applied": "count", "pending": "count", "dry_run": "bool"},
+    "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "tiers": TIERS, "parts": PLANNED_PARTS,
+             "notes": ["text"], "warnings": ["text"]},
+    "retry-failed": {"job_id": "text", "forced": "bool", "dry_run": "bool", "stale?": "bool", "stale_after?": "text", "retried": "count", "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
+    "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count",
+                "clickhouse_parts": "count", "status": "text", "seconds": "number", **FLOW},
+    "upload-freeze": {"job_id": "text", "parts": "count", "bytes": "count", "skipped": "count", "rows": "count", "rows_in": "count",
+                      "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number"},
+    "verify": {"job_id": "text", "level": "text", "objects?": [VERIFIED], "ok": "count", "warned": "count", "failed": "count", "rows": "count",
+               "bytes": "count"},
     "version": {"version": "text", "compiler": "text"},
-    "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count"},
+    "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count", "seconds": "number", **FLOW},
 }
+PLANS = {"upload-freeze": UPLOAD_PLAN, "import-finished": IMPORT_PLAN, "rewrite": REWRITE_PLAN}   # of their dry runs
 
 
 def is_number(value):
@@ -94,6 +125,7 @@ TYPES = {
     "count": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
     "percent": lambda value: is_number(value) and 0 <= value <= 100,
     "time": lambda value: isinstance(value, str) and TIME.fullmatch(value) is not None,
+    "count or null": lambda value: value is None or TYPES["count"](value),
     "time or null": lambda value: value is None or TYPES["time"](value),
 }
 NAMES = [(re.compile("_at$"), "time or null"), (re.compile("_bytes$"), "count"), (re.compile("_percent$"), "percent")]   # of any field
@@ -133,8 +165,16 @@ def of_document(command, document):
     name = "partforge.%s/1" % command.replace(" ", "-")
     if not isinstance(document, dict) or next(iter(document), None) != "schema" or document["schema"] != name:
         return ["no document of %s: %.200r" % (command, document)]
-    schema = UPLOAD_PLAN if command == "upload-freeze" and document.get("dry_run") else DOCUMENTS.get(command)
+    schema = PLANS.get(command) if document.get("dry_run") else None
+    if schema is None:
+        schema = DOCUMENTS.get(command)
     return mismatches(document, schema, command) if schema is not None else ["no schema of the documents of " + command]
+
+
+def of_object(command, line):
+    """What of a line that a command prints before its document is not as its schema says."""
+    schema = OBJECTS.get(command, {}).get(line.get("type") if isinstance(line, dict) else None)
+    return mismatches(line, schema, command) if schema is not None else ["no schema of this line of %s: %.200r" % (command, line)]
 
 
 def of_error(document):

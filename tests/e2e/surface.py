@@ -93,10 +93,10 @@ def test_mistakes_are_told(folder, server, place):
     rig.refused(1005, 2, "list-jobs", "--state-url=mysql://x")
     rig.refused(1005, 2, "explain", "PF1")
     rig.refused(1005, 2, "worker", "--default-compression-codec= ", *rig.state)
-    rig.refused(6003, 1, "list-jobs", *rig.state)
+    rig.refused(6003, 2, "list-jobs", *rig.state)
     done = subprocess.run([BINARY, "list-jobs"], capture_output=True, text=True, env={})
     check(done.returncode == 2 and "error[PF1006]" in done.stderr and "--state-url" in done.stderr, "without a home: %s" % done.stderr)
-    rig.refused(6003, 1, "job-status", "--job-id=job-x", *rig.state)
+    rig.refused(6003, 2, "job-status", "--job-id=job-x", *rig.state)
     check(not os.path.exists(os.path.join(place.folder, "mistakes.db")), "a look made a state store")
     rig.run("migrate", *rig.state)
     # check: PF-6
@@ -148,7 +148,7 @@ def digest(place, database):
 def test_dry_runs_change_nothing(folder, server, place):
     rig = Rig(folder, server, place, "dry")
     state = os.path.join(place.folder, "dry.db")
-    job = plain(rig, "dry", rows=100)
+    job = plain(rig, "dry", rows=100, tier="T5")
 
     def look():
         tables = server.sql("SELECT name, active, rows, modification_time FROM system.parts WHERE database = '%s' ORDER BY name" % job.database)
@@ -172,9 +172,59 @@ def test_dry_runs_change_nothing(folder, server, place):
         rig.run(*words, *rig.state)
         rig.run(*words, *rig.state, "--json", "-vv")
         check(look() == before, "%s changed something" % words[0])
+    check(rig.json("migrate", *rig.state, "--dry-run")["pending"] == 0, "a migrated store waits for migrations")
+    rig.refused(2132, 3, *job.import_words(), "--dry-run")
+    check(look() == before, "import-finished --dry-run of an unfinished job changed something")
     job.work()
+    before = look()
+    plan = rig.json(*job.import_words(), "-n")
+    check(plan["dry_run"] and len(plan["artifacts"]) == 2 and plan["rows"] == 160 and plan["already_imported"] == 0, "plan of the import: %s" % plan)
+    check(plan["rows"] == sum(one["rows"] for one in plan["artifacts"]) and plan["bytes"] > 0 and plan["partitions"], "sums: %s" % plan)
+    check("nothing is written" in rig.run(*job.import_words(), "--dry-run")[1], "the plan of the import as text")
+    part = plan["artifacts"][0]["part_id"]
+    check(len(rig.json(*job.import_words(), "-n", "--part-id=" + part)["artifacts"]) == 1, "one part only")
+    check(rig.json("retry-failed", "--all", "--force", "--dry-run", "--job-id=" + job.id, *rig.state)["parts"][0]["to"] == "READY", "retry")
+    check(look() == before, "a dry run changed something")
     job.publish()
     check(job.compare() == 160, "not all rows")
+    before = look()
+    plan = rig.json(*job.import_words(), "-n")
+    check(not plan["artifacts"] and plan["already_imported"] == 2, "after the import: %s" % plan)
+    rig.refused(2134, 3, *job.import_words("src"), "--dry-run", "--skip-schema-check")
+    rig.refused(1016, 9, *job.import_words(), "--dry-run", "--fail-if-empty")
+    check(look() == before, "import-finished --dry-run of a published job changed something")
+
+
+# check: UX-7
+def test_a_dry_rewrite_makes_nothing(folder, server, place):
+    rig = Rig(folder, server, place, "dry-rewrite")
+    job = plain(rig, "foreseen", rows=100)
+    server.sql("DROP TABLE " + job.destination)
+    state = os.path.join(place.folder, "dry-rewrite.db")
+    words = ["rewrite", "--bucket=forge", *job.source_words(), *job.files(), *rig.state, *rig.store, *rig.scratch]
+
+    def look():
+        tables = server.sql("SELECT database, name, uuid FROM system.tables WHERE database = '%s' ORDER BY name" % job.database)
+        parts = server.sql("SELECT table, name, active, rows FROM system.parts WHERE database = '%s' ORDER BY table, name" % job.database)
+        shadow = [[place_, sorted(names)] for place_, _, names in sorted(os.walk(os.path.join(server.folder, "shadow")))]
+        return tables + parts + json.dumps(shadow) + digest(place, state) + str(os.path.exists(state))
+
+    before = look()
+    plan = rig.json(*words, "--dry-run")
+    check(plan["dry_run"] and not plan["destination_exists"] and len(plan["parts"]) == 2 and plan["rows"] == 200, "plan: %s" % plan)
+    check([(one["tier"], one["parts"]) for one in plan["tiers"]] == [("T5b", 2)] and plan["tiers"][0]["reason"], "tiers: %s" % plan)
+    check("T5b ×2 (" in rig.run(*words, "-n")[1], "the tiers as text")
+    check(rig.json("migrate", *rig.state, "-n")["pending"] > 0, "an absent store needs no migration")
+    check(look() == before, "rewrite --dry-run made something")
+    left = [name for name in os.listdir(os.path.join(folder, "work")) if name.startswith("run-")]
+    check(not left, "scratch is left: %s" % left)
+    done = rig.json(*words, "--job-id=" + job.id)
+    check(done["tiers"] == plan["tiers"] and done["rows_conserved"] and done["bytes_decoded"] > 0 and done["bytes_copied"] == 0, "done: %s" % done)
+    before = look()
+    again = rig.json(*words, "--dry-run", "--job-id=" + job.id)
+    check(not again["parts"] and again["rewritten"] == 1 and again["imported"] == 1, "of a finished job: %s" % again)
+    rig.refused(2104, 3, *words, "--dry-run", "--destination-schema-file=" + rig.write("bad.sql", "CREATE TABLE x AS y"))
+    check(look() == before, "a dry run of a finished job changed something")
 
 
 # check: UX-3
@@ -186,8 +236,11 @@ def test_every_document_parses(folder, server, place):
 
     def document(*command, expect=0):
         _, out, err = rig.run(*command, *words, expect=expect)
-        doc = json.loads(out)
+        doc = rig_module.told(out) if command[0] in rig_module.STREAMING else json.loads(out)
         name = " ".join(command[:2]) if command[0] == "file" else command[0]
+        for line in out.splitlines()[:-1] if command[0] in rig_module.STREAMING else []:
+            faults = schemas.of_object(command[0], json.loads(line))
+            check(not faults, "; ".join(faults))
         faults = schemas.of_document(name, doc)
         check(not faults, "; ".join(faults))
         check(all(line.startswith("{") for line in err.splitlines()), "log lines are not JSON: %s" % err[:300])
@@ -224,6 +277,9 @@ def test_every_document_parses(folder, server, place):
     left = set(commands()) - seen - {"demo", "completions"}
     check(not left, "commands without a document: %s" % left)
     check(not set(schemas.DOCUMENTS) - seen, "schemas of no document: %s" % (set(schemas.DOCUMENTS) - seen))
+    # One document where it is asked for.
+    whole = json.loads(rig.run("verify", job.id, *rig.state, *rig.store, "--output=json")[1])
+    check(whole["objects"] and not schemas.of_document("verify", whole), "the whole document: %s" % whole)
     # One object a line.
     for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
         _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
@@ -234,13 +290,85 @@ def test_every_document_parses(folder, server, place):
     check(rig.run(*third.upload_words(), "-q")[1:] == (third.id + "\n", ""), "quiet is not quiet")
 
 
+def test_parts_are_taken_back(folder, server, place):
+    """retry-failed of parts that have not failed: in progress, standing still, finished."""
+    rig = Rig(folder, server, place, "taken-back")
+    job = plain(rig, "taken-back", rows=11, parts=1, where="WHERE sleepEachRow(0.2) = 0")
+    job.freeze()
+    job.upload()
+    retry = ["retry-failed", "--job-id=" + job.id, *rig.state]
+    worker = rig.start(*job.worker_words(), "--json")
+    try:
+        eventually(lambda: job.summary(is_quiet=False)["counts"]["IN_PROGRESS"] == 1, "the part is in progress")
+        part = job.status(is_quiet=False)["parts"][0]
+        check(part["lease_left_ms"] > 0 and part["lease_owner"] == part["worker_id"] and "lease_token" not in part, "of the lease: %s" % part)
+        check(rig.json(*retry, "--all")["retried"] == 0, "a part in progress was taken")
+        check(rig.json(*retry, "--stale", "--stale-after=1h")["retried"] == 0, "a part that moves was taken")
+        rig.refused(2131, 3, *retry, "--part-id=" + part["part_id"])
+        taken = rig.json(*retry, "--part-id=" + part["part_id"], "--include-in-progress")
+        check(taken["retried"] == 1 and taken["parts"][0] == {"part_id": part["part_id"], "from": "IN_PROGRESS", "to": "READY"}, "taken: %s" % taken)
+    finally:
+        _, out, _ = rig.end(worker)
+    ended = rig_module.told(out)
+    # The first attempt is lost; the same worker took the part a second time.
+    check(ended["lost"] == 1 and ended["done"] == 1 and ended["rows_conserved"], "the worker says: %s" % ended)
+    before = job.status()["parts"][0]
+    check(before["status"] == "FINISHED" and before["epoch"] > part["epoch"] + 1, "after the second attempt: %s" % before)
+    check(rig.json(*retry, "--all")["retried"] == 0, "a finished part was taken")
+    check(rig.json(*retry, "--all", "--force")["parts"][0]["from"] == "FINISHED", "a forced part")
+    check(job.summary()["counts"]["READY"] == 1, "not READY after --force")
+    job.work()
+    job.publish()
+    check(job.compare() == 11, "not all rows")
+    rig.refused(2131, 3, *retry, "--all", "--force")
+    for words, code in ((["--all", "--stale"], 1010), ([], 1006), (["--all", "--force", "--include-in-progress"], 1010),
+                        (["--stale", "--stale-after=0"], 1005)):
+        rig.refused(code, 2, *retry, *words)
+
+
+def test_looks_make_nothing_and_need_no_rights(folder, server, place):
+    rig = Rig(folder, None, place, "looks")
+    state = os.path.join(folder, "kept", "state.db")
+    rig.run("migrate", "--state-url=sqlite:" + state)
+    nowhere = os.path.join(folder, "nowhere")
+    store = ["--s3-endpoint=file://" + nowhere]
+    unknown = "job-0123456789abcdef"
+    for words in (["gc", *store], ["gc", "--job-id=" + unknown, *store], ["verify", unknown, *store], ["plan", unknown], ["list-jobs"],
+                  ["job-status", "--job-id=" + unknown], ["events", "--job-id=" + unknown],
+                  ["import-finished", "--job-id=" + unknown, "--database=a", "--table=b", *store]):
+        rig.run(*words, "--state-url=sqlite:" + state, expect={0, 1})
+        check(not os.path.exists(nowhere), "%s made a folder of objects" % words[0])
+        check(os.listdir(os.path.dirname(state)) == ["state.db"], "%s left something beside the state" % words[0])
+    for words in (["list-jobs"], ["job-status", "--job-id=" + unknown], ["migrate", "--dry-run"]):
+        rig.run(*words, "--state-url=sqlite:" + os.path.join(folder, "none", "state.db"), expect={0, 2})
+        check(not os.path.exists(os.path.join(folder, "none")), "%s made a state store" % words[0])
+    if os.geteuid() != 0:
+        raise rig_module.Skipped("another user can be taken on by root alone")
+    # A user who may read the file and its folder, and write neither.
+    top = os.path.dirname(folder)
+    os.chmod(top, 0o755)
+    os.chmod(state, 0o444)
+    os.chmod(os.path.dirname(state), 0o555)
+    for words in (["list-jobs"], ["list-jobs", "--json"], ["migrate", "--dry-run"]):
+        done = subprocess.run([BINARY, *words, "--state-url=sqlite:" + state], capture_output=True, text=True, user=65534, group=65534,
+                              extra_groups=[], env={"HOME": "/nonexistent"}, stdin=subprocess.DEVNULL)
+        check(done.returncode == 0, "%s as another user: %s" % (words[0], done.stderr))
+    done = subprocess.run([BINARY, "retry-failed", "--all", "--job-id=" + unknown, "--state-url=sqlite:" + state], capture_output=True, text=True,
+                          user=65534, group=65534, extra_groups=[], env={"HOME": "/nonexistent"}, stdin=subprocess.DEVNULL)
+    check(done.returncode == 1 and "PF6008" in done.stderr, "a command that writes: %s" % done.stderr)
+    os.chmod(os.path.dirname(state), 0o755)
+
+
 # check: UX-5
 def test_every_exit(folder, server, place):
     rig = Rig(folder, server, place, "exits")
     job = plain(rig, "exits", rows=100, parts=3)
     rig.run("version", expect=0)
-    rig.run("list-jobs", *rig.state, expect=1)
+    rig.run("list-jobs", *rig.state, expect=2)
     rig.run("list-jobs", "--nonsense", expect=2)
+    empty = ["--state-url=sqlite:" + os.path.join(folder, "empty.db")]
+    rig.run("migrate", *empty)
+    rig.run("job-status", "--job-id=job-x", *empty, expect=1)
     job.freeze()
     check(rig.json("freeze", "--freeze=" + job.freeze_name, *job.source_words())["was_there"], "the same freeze is another one")
     server.sql("ALTER TABLE %s FREEZE PARTITION tuple() WITH NAME 'of_others'" % job.source)
@@ -619,7 +747,7 @@ def test_metrics_and_health(folder, server, place):
         rig.end(worker)
 
 
-ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_every_document_parses, test_every_exit,
+ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
        test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
