@@ -47,8 +47,9 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
     }
     const auto range = data::LevelsOf(*concat.codec);
     if (!range) {
-      return WrongValue("codec-level", fmt::format("{} has no levels", options.String("codec")),
-                        "--codec=zstd");
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{} has no levels: {}", options.String("codec"), level))
+          .Explain(1010, "--codec-level", "leave out --codec-level, or --codec=zstd");
     }
     if (level < range->first || level > range->second) {
       return WrongValue("codec-level",
@@ -65,7 +66,7 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
   return concat;
 }
 
-Status ExplainConcat(Status status, const std::string& output) {
+Status ExplainConcat(Status status, const std::string& output, const Context& ctx) {
   // A guard held: nothing was done (user-experience §5.2).
   if (status.code() == Code::kAlreadyExists || status.explanation().pf_number == kNoOneSchema) {
     return std::move(status).As(Code::kRefused);
@@ -85,8 +86,9 @@ Status ExplainConcat(Status status, const std::string& output) {
           "nothing was written; compare the file that the message names with where it came from");
     case Code::kExhausted:
       return std::move(status).Explain(7017, output,
-                                       "more memory: --memory=4GiB, or smaller row groups: "
-                                       "--row-group-bytes=32MiB");
+                                       fmt::format("more memory: --memory={}MiB, or smaller row "
+                                                   "groups: --row-group-bytes=32MiB",
+                                                   2 * (ctx.memory.limit_bytes() >> 20) + 1));
     default:
       return status;
   }
@@ -107,7 +109,7 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
     data::ConcatOptions look = options;
     look.is_dry_run = true;
     auto plan = data::ConcatFiles(ctx, files, output, look, memory);
-    if (!plan.ok()) return ExplainConcat(plan.status(), names[0]);
+    if (!plan.ok()) return ExplainConcat(plan.status(), names[0], ctx);
     if (plan->rows_in == 0) {
       return Status(Code::kNotFound, "the files have no row")
           .Explain(1016, names[0], "nothing to do");
@@ -117,7 +119,7 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
   if (!options.is_dry_run) {
     places.Tidy(ctx, output, report.ok() ? Status() : report.status());
   }
-  if (!report.ok()) return ExplainConcat(report.status(), names[0]);
+  if (!report.ok()) return ExplainConcat(report.status(), names[0], ctx);
   return report;
 }
 
@@ -171,7 +173,9 @@ Command FileConcatCommand() {
                       "recompressed, not decoded"},
              {.name = "codec-level",
               .type = OptionType::kInt,
-              .help = "level of the codec (default: its own)"},
+              .help =
+                  "level of the codec: gzip 1–9, brotli 0–11, lz4 1–12, zstd 1–22 (default: its "
+                  "own)"},
              {.name = "decode",
               .type = OptionType::kBool,
               .default_text = "false",
@@ -180,7 +184,7 @@ Command FileConcatCommand() {
              {.name = "verify",
               .type = OptionType::kBool,
               .default_text = "true",
-              .help = "decode the new file and count its rows"},
+              .help = "decode the inputs and the new file and compare every row"},
              {.name = "row-group-bytes",
               .type = OptionType::kSize,
               .default_text = "128MiB",

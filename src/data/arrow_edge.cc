@@ -144,7 +144,7 @@ class ArrowMemory::Pool final : public arrow::MemoryPool {
       if (!grant.ok()) {
         return Status(Code::kExhausted,
                       fmt::format("allocate a buffer of {} bytes: the memory budget of {} bytes "
-                                  "has no room (raise --memory or use fewer slots)",
+                                  "has no room (more memory: --memory)",
                                   size, budget_.limit_bytes()));
       }
       granted_bytes_ += grant->size_bytes();

@@ -6,9 +6,25 @@
 
 namespace partforge::data {
 
+bool AvroItemBudget::Take(int64_t count) {
+  constexpr int64_t kItemsFree = 16'384;
+  constexpr int64_t kItemBytes = 128;  // of the largest, and of the growth of what holds them
+  items_ += count;
+  if (items_ <= kItemsFree) return true;
+  const int64_t bytes = items_ * kItemBytes;
+  if (bytes <= held_bytes_) return true;
+  // At least as much again, so that this is done seldom.
+  auto more = memory_.TryReserve(std::max(bytes, 2 * held_bytes_) - held_bytes_);
+  if (!more.ok()) more = memory_.TryReserve(bytes - held_bytes_);
+  if (!more.ok()) return false;
+  grants_.push_back(std::move(more).value());
+  held_bytes_ += grants_.back().size_bytes();
+  return true;
+}
+
 Status AvroCursor::Failure(std::string_view what) const {
   PF_CHECK(failure_ != nullptr, "the failure of a cursor that did not fail");
-  return Status(Code::kCorruption,
+  return Status(is_exhausted_ ? Code::kExhausted : Code::kCorruption,
                 fmt::format("decode {}: {} at byte {} of the block", what, failure_, position()));
 }
 
@@ -59,6 +75,11 @@ AvroCursor::ItemBlock AvroCursor::NextItems(const AvroType& item, int64_t item_b
     if (!ok() || !SpendEmpty(block.count * factor, item)) return {};
   } else if (block.count > static_cast<int64_t>(remaining()) / item_bytes_min) {
     Fail("more items than the block has bytes for");
+    return {};
+  }
+  if (purpose == Purpose::kKeep && items_ != nullptr && !items_->Take(block.count)) {
+    is_exhausted_ = true;
+    Fail("a record of more items than the memory has room for (more memory: --memory)");
     return {};
   }
   return block;

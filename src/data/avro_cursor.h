@@ -7,8 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
+#include "base/memory_budget.h"
 #include "data/avro_schema.h"
 
 namespace partforge::data {
@@ -17,23 +19,44 @@ namespace partforge::data {
 // Their number is bounded by nothing else.
 inline constexpr int64_t kAvroEmptyItemsMax = int64_t{1} << 20;
 
+// Memory for the items of the record being read: two bytes of a file may become a hundred, so that
+// a block within its limits can hold a record beyond all. Few are free; what more take is taken
+// from a budget before they are read, for the largest record so far. One thread at a time.
+class AvroItemBudget {
+ public:
+  explicit AvroItemBudget(MemoryBudget& memory) : memory_(memory) {}
+  void BeginRecord() { items_ = 0; }
+  // False when there is no room for so many items more.
+  bool Take(int64_t count);
+
+ private:
+  MemoryBudget& memory_;
+  std::vector<MemoryGrant> grants_;
+  int64_t held_bytes_ = 0;
+  int64_t items_ = 0;  // of this record; below the bytes of its block
+};
+
 // Reads the binary encoding of one decompressed block (Avro 1.11 specification, "Binary encoding").
 // The first violation makes it fail for good: from then on every read returns zero and the end is
 // reached, so that hot loops check once per record. One thread at a time.
 class AvroCursor {
  public:
   // `empty_items_left` counts down over all blocks of a file; it and the bytes outlive the cursor.
-  AvroCursor(std::span<const std::byte> bytes, int64_t& empty_items_left)
+  // `items`, where it is given, pays for what is kept.
+  AvroCursor(std::span<const std::byte> bytes, int64_t& empty_items_left,
+             AvroItemBudget* items = nullptr)
       : at_(reinterpret_cast<const uint8_t*>(bytes.data())),
         begin_(at_),
         end_(at_ + bytes.size()),
-        empty_items_left_(empty_items_left) {}
+        empty_items_left_(empty_items_left),
+        items_(items) {}
 
   bool ok() const { return failure_ == nullptr; }
   bool AtEnd() const { return at_ == end_; }
   size_t remaining() const { return static_cast<size_t>(end_ - at_); }
   size_t position() const { return static_cast<size_t>((failed_at_ ? failed_at_ : at_) - begin_); }
-  // kCorruption: `what`, what was found, and the offset within the block.
+  // kCorruption: `what`, what was found, and the offset within the block; kExhausted where the
+  // memory for items ran out.
   Status Failure(std::string_view what) const;
   void Fail(const char* found) {
     if (failure_ != nullptr) return;
@@ -139,6 +162,8 @@ class AvroCursor {
   const uint8_t* failed_at_ = nullptr;
   const char* failure_ = nullptr;
   int64_t& empty_items_left_;
+  AvroItemBudget* const items_;
+  bool is_exhausted_ = false;
 };
 
 }  // namespace partforge::data

@@ -54,7 +54,7 @@ Status AvroFileReader::Corrupt(std::string_view found, int64_t offset) const {
 
 Result<std::unique_ptr<AvroFileReader>> AvroFileReader::Open(const Context& ctx, ByteSource& source,
                                                              std::string file_name) {
-  auto reader = std::make_unique<AvroFileReader>(Key{}, source, std::move(file_name));
+  auto reader = std::make_unique<AvroFileReader>(Key{}, source, std::move(file_name), ctx.memory);
   PF_TRY(reader->ReadHeader(ctx));
   return reader;
 }
@@ -99,7 +99,7 @@ Status AvroFileReader::ReadHeader(const Context& ctx) {
     header_.codec = *codec;
   }
   offset_ = header_.size_bytes;
-  return ChargeBuffers(ctx);
+  return {};
 }
 
 Result<std::span<const std::byte>> AvroFileReader::Window(const Context& ctx, int64_t offset,
@@ -110,6 +110,8 @@ Result<std::span<const std::byte>> AvroFileReader::Window(const Context& ctx, in
   if (offset < window_offset_ || offset + length > window_end) {
     const int64_t wanted = std::min(std::max(length, kWindowBytes), file_size - offset);
     // Headers are read as far as asked only: most files are one header and one block.
+    PF_TRY(ChargeBuffers(ctx, std::max(wanted, static_cast<int64_t>(window_.capacity())) +
+                                  static_cast<int64_t>(raw_.capacity())));
     window_.resize(static_cast<size_t>(wanted));
     window_offset_ = offset;
     PF_TRY(source_.ReadAt(ctx, offset, std::as_writable_bytes(std::span(window_))));
@@ -118,13 +120,36 @@ Result<std::span<const std::byte>> AvroFileReader::Window(const Context& ctx, in
       .subspan(static_cast<size_t>(offset - window_offset_), static_cast<size_t>(length));
 }
 
-// Buffers are charged after they have grown; the limits of blocks bound how far that can be.
-Status AvroFileReader::ChargeBuffers(const Context& ctx) {
-  const auto held = static_cast<int64_t>(window_.capacity() + raw_.capacity());
-  if (held <= grant_.size_bytes()) return {};
+Status AvroFileReader::ChargeBuffers(const Context& ctx, int64_t held_bytes) {
+  if (held_bytes <= grant_.size_bytes()) return {};
   grant_.Release();
-  PF_ASSIGN(grant_, ctx.memory.TryReserve(held));
+  PF_ASSIGN(grant_, ctx.memory.TryReserve(held_bytes));
   return {};
+}
+
+// How long the plain bytes are shows at their end only. What blocks usually become is taken from
+// the budget first; a block that becomes more is tried again with all it may, or all there is.
+Status AvroFileReader::Decompress(const Context& ctx, std::span<const std::byte> stored) {
+  BlockLimits limits;
+  const auto stored_bytes = static_cast<int64_t>(stored.size());
+  const int64_t most = std::min(limits.raw_bytes_max,
+                                std::max(limits.ratio_from_bytes, stored_bytes * limits.ratio_max));
+  const std::string what = fmt::format("block at {} of {}", offset_, file_name_);
+  constexpr int64_t kUsualRatio = 16;
+  int64_t room = std::min(most, limits.ratio_from_bytes + stored_bytes * kUsualRatio);
+  while (true) {
+    PF_ASSIGN(MemoryGrant expected, ctx.memory.TryReserve(room));
+    limits.raw_bytes_max = room;
+    raw_.clear();
+    Status status = decompressor_.Decompress(header_.codec, stored, limits, what, raw_);
+    expected.Release();
+    if (!status.ok() && room < most) {
+      room = most;  // kExhausted when the budget has not so much
+      continue;
+    }
+    PF_TRY(std::move(status));
+    return ChargeBuffers(ctx, static_cast<int64_t>(window_.capacity() + raw_.capacity()));
+  }
 }
 
 Result<std::optional<AvroBlock>> AvroFileReader::NextBlock(const Context& ctx) {
@@ -154,9 +179,7 @@ Result<std::optional<AvroBlock>> AvroFileReader::NextBlock(const Context& ctx) {
   if (header_.codec == BlockCodec::kNone) {
     block.bytes = stored;
   } else {
-    raw_.clear();
-    const std::string what = fmt::format("block at {} of {}", offset_, file_name_);
-    PF_TRY(decompressor_.Decompress(header_.codec, stored, limits, what, raw_));
+    PF_TRY(Decompress(ctx, stored));
     block.bytes = std::as_bytes(std::span(raw_));
   }
   const AvroType& root = header_.schema.root();
@@ -168,7 +191,6 @@ Result<std::optional<AvroBlock>> AvroFileReader::NextBlock(const Context& ctx) {
   } else if (block.record_count > static_cast<int64_t>(block.bytes.size()) / root.size_bytes_min) {
     return Corrupt("a block has more records than bytes for them", offset_);
   }
-  PF_TRY(ChargeBuffers(ctx));
   offset_ += head_bytes + stored_bytes + sync_bytes;
   return std::optional<AvroBlock>(block);
 }

@@ -47,8 +47,8 @@ class AvroFileReader {
   struct Key {};  // only Open may construct
 
  public:
-  AvroFileReader(Key, ByteSource& source, std::string file_name)
-      : source_(source), file_name_(std::move(file_name)) {}
+  AvroFileReader(Key, ByteSource& source, std::string file_name, MemoryBudget& memory)
+      : source_(source), file_name_(std::move(file_name)), items_(memory) {}
   // kCorruption with the file's name and offset for what is no Avro file, kRefused for a codec we
   // do not have.
   static Result<std::unique_ptr<AvroFileReader>> Open(const Context& ctx, ByteSource& source,
@@ -60,6 +60,12 @@ class AvroFileReader {
   Result<std::optional<AvroBlock>> NextBlock(const Context& ctx);
   // Cursor over a block of this reader, sharing the file's allowance of data without bytes.
   AvroCursor CursorOf(const AvroBlock& block) { return {block.bytes, empty_items_left_}; }
+  // The same for who keeps what is in a record: its items are paid for by the budget. Each record
+  // begins with BeginRecord.
+  AvroCursor KeepingCursorOf(const AvroBlock& block) {
+    return {block.bytes, empty_items_left_, &items_};
+  }
+  void BeginRecord() { items_.BeginRecord(); }
   // To be asked after the last record of a block: the cursor's failure, or kCorruption when bytes
   // are left.
   Status CheckBlockEnd(const AvroBlock& block, const AvroCursor& cursor) const;
@@ -69,7 +75,9 @@ class AvroFileReader {
   Status ReadHeader(const Context& ctx);
   // Makes [offset, offset + length) of the file stand in window_, and gives it.
   Result<std::span<const std::byte>> Window(const Context& ctx, int64_t offset, int64_t length);
-  Status ChargeBuffers(const Context& ctx);
+  // Takes what the buffers will hold, before they grow.
+  Status ChargeBuffers(const Context& ctx, int64_t held_bytes);
+  Status Decompress(const Context& ctx, std::span<const std::byte> stored);
 
   ByteSource& source_;
   const std::string file_name_;
@@ -81,6 +89,7 @@ class AvroFileReader {
   std::string raw_;
   BlockDecompressor decompressor_;
   MemoryGrant grant_;  // what window_ and raw_ hold
+  AvroItemBudget items_;
 };
 
 struct AvroWriteOptions {
@@ -160,9 +169,10 @@ class AvroRecordReader {
         PF_ASSIGN(block_, file_->NextBlock(ctx));
         if (!block_) return false;
         records_left_ = block_->record_count;
-        cursor_.emplace(file_->CursorOf(*block_));
+        cursor_.emplace(file_->KeepingCursorOf(*block_));
       }
       --records_left_;
+      file_->BeginRecord();
       if (!SkipsNull()) {
         decoder_.Decode(*cursor_, &record);
         if (cursor_->ok()) return true;

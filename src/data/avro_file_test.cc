@@ -432,5 +432,49 @@ TEST(AvroFile, CodecsWeDoNotHaveAreRefused) {
   EXPECT_EQ(ReadAll(changed, WideBinding()).status().code(), Code::kRefused);
 }
 
+struct Bounds {
+  std::vector<std::pair<int32_t, std::string>> pairs;
+};
+
+// A block within its limits whose one record becomes far more: two bytes an item in the file, forty
+// and more in memory.
+TEST(AvroFile, ItemsOfARecordAreTakenFromTheBudget) {
+  constexpr std::string_view kSchema = R"({"type":"record","name":"r","fields":[
+    {"name":"pairs","type":{"type":"array","items":{"type":"record","name":"k",
+     "fields":[{"name":"key","type":"int"},{"name":"value","type":"bytes"}]}}}]})";
+  const auto binding = AvroBinding<Bounds>().Require<&Bounds::pairs>({-1, "pairs"});
+  constexpr int64_t kItems = 500'000;
+  std::string datum;
+  PutAvroLong(kItems, datum);
+  datum.append(2 * kItems, '\0');
+  PutAvroLong(0, datum);
+  for (const BlockCodec codec : {BlockCodec::kNone, BlockCodec::kZstd}) {
+    std::string bytes;
+    {
+      testing::TestWorld world;
+      MemorySink sink(bytes);
+      const auto writer = AvroFileWriter::Open(
+          world.context(), {.schema = std::string(kSchema), .codec = codec, .level = 3}, sink);
+      ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+      ASSERT_TRUE((*writer)->Append(world.context(), datum).ok());
+      ASSERT_TRUE((*writer)->Flush(world.context()).ok());
+    }
+    const auto read = [&](int64_t memory_bytes) -> Status {
+      testing::TestWorld world(memory_bytes);
+      MemorySource source(AsBytes(bytes));
+      PF_ASSIGN(auto reader, AvroRecordReader<Bounds>::Open(world.context(), source, "f", binding));
+      Bounds record;
+      PF_ASSIGN([[maybe_unused]] const bool is_there, reader.Next(world.context(), record));
+      EXPECT_EQ(record.pairs.size(), static_cast<size_t>(kItems));
+      EXPECT_GT(world.context().memory.used_bytes(), kItems * 40);
+      return {};
+    };
+    EXPECT_EQ(read(int64_t{16} << 20).code(), Code::kExhausted);  // the block fits, not the record
+    EXPECT_EQ(read(int64_t{256} << 10).code(), Code::kExhausted);
+    const Status status = read(int64_t{256} << 20);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
 }  // namespace
 }  // namespace partforge::data

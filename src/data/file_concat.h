@@ -28,7 +28,8 @@ struct ConcatOptions {
   int64_t row_group_bytes = int64_t{128} << 20;
   bool decodes_always = false;
   bool is_dry_run = false;  // plans only
-  // Decodes the file written and counts its rows, before it takes the place of another.
+  // Decodes the inputs and the file written and compares every row, before it takes the place of
+  // another. kInternal when they differ.
   bool verifies = true;
   bool overwrites = false;
   // Of all pages of the output; none: each row group keeps its own. Pages with another codec are

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "data/avro_file.h"
 #include "data/avro_sink.h"
+#include "data/bitmap.h"
 #include "data/file_concat.h"
 #include "data/orc_sink.h"
 #include "data/parquet_footer.h"
@@ -145,6 +147,50 @@ TEST_F(FileInspect, FailedConcatLeavesNothing) {
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.status().code(), Code::kCorruption);
   EXPECT_FALSE(store_.Stat(ctx_, "out").ok());
+}
+
+TEST_F(FileInspect, DecodingSeesDamageInRecordsOfAvro) {
+  const auto sink = Create("a");
+  const auto writer = AvroFileWriter::Open(
+      ctx_,
+      {.schema = R"({"type":"record","name":"r","fields":[{"name":"s","type":"string"}]})",
+       .codec = BlockCodec::kNone},
+      *sink);
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  ASSERT_TRUE((*writer)->Append(ctx_, "\x04ok").ok());
+  ASSERT_TRUE((*writer)->Append(ctx_, "\x64no").ok());  // fifty bytes, it says
+  ASSERT_TRUE((*writer)->Flush(ctx_).ok());
+  ASSERT_TRUE(sink->Close(ctx_).ok());
+  const auto object = Object("a");
+  EXPECT_TRUE(InspectFile(ctx_, *object, "a", Inspection::kFooter, memory_).ok());
+  EXPECT_EQ(InspectFile(ctx_, *object, "a", Inspection::kDecode, memory_).status().code(),
+            Code::kCorruption);
+}
+
+TEST_F(FileInspect, DecodingComparesADeletionVectorWithItsCardinality) {
+  Positions positions;
+  for (const uint64_t row : {3, 5, 900}) positions.Add(row);
+  const std::string vector = *EncodeVector(positions, VectorLayout::kBits64);
+  for (const std::string cardinality : {"3", "1"}) {
+    const std::string key = "p" + cardinality;
+    const auto bytes = Create(key);
+    auto puffin = PuffinWriter::Open(ctx_, *bytes);
+    ASSERT_TRUE((*puffin)
+                    ->Append(ctx_,
+                             {.type = "deletion-vector-v1",
+                              .snapshot_id = -1,
+                              .sequence_number = -1,
+                              .properties = {{"cardinality", cardinality}}},
+                             AsBytes(vector))
+                    .ok());
+    ASSERT_TRUE((*puffin)->Finish(ctx_, {}).ok());
+    ASSERT_TRUE(bytes->Close(ctx_).ok());
+    const auto object = Object(key);
+    const auto report = InspectFile(ctx_, *object, key, Inspection::kDecode, memory_);
+    EXPECT_EQ(report.ok(), cardinality == "3") << report.status().ToString();
+    if (report.ok()) continue;
+    EXPECT_EQ(report.status().code(), Code::kCorruption);
+  }
 }
 
 }  // namespace

@@ -132,6 +132,13 @@ TEST(MetricsCollector, AgreesWithACountOfEachRow) {
   EXPECT_EQ(column.upper->value.AsInt(), *oracle.rbegin());
 }
 
+// Absent means unknown: NaNs of half floats are not looked for.
+TEST(MetricsCollector, NansOfHalfFloatsAreUnknown) {
+  const auto metrics = Collect({Batch({arrow::field("h", arrow::float16())}, "[[1.5]]")});
+  EXPECT_FALSE(metrics.columns[0].nan_count);
+  EXPECT_EQ(metrics.columns[0].value_count, 1);
+}
+
 TEST(MetricsCollector, OtherColumnsAreRefused) {
   const auto batch = Batch({arrow::field("i", arrow::int32())}, "[[1]]");
   MetricsCollector collector(*arrow::schema({arrow::field("i", arrow::utf8())}));

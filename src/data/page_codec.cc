@@ -48,12 +48,12 @@ Result<PageHeader> ParsePageHeader(std::span<const std::byte> bytes, std::string
   // is in it.
   constexpr size_t kHeaderBytesMax = size_t{16} << 20;
   constexpr int64_t kHeaderValuesMax = 1000;
-  PF_ASSIGN(ThriftParsed parsed,
+  PF_ASSIGN(const ThriftParsed parsed,
             ParseThriftStruct(bytes.first(std::min(bytes.size(), kHeaderBytesMax)), what,
                               kHeaderValuesMax));
-  PageHeader header{.tree = std::move(parsed.value)};
+  PageHeader header;
   header.header_bytes = static_cast<int64_t>(parsed.size_bytes);
-  const ThriftValue& tree = header.tree;
+  const ThriftValue& tree = parsed.value;
   PF_ASSIGN(const int64_t type, RequireInt(tree, page_header::kType, what));
   PF_ASSIGN(header.uncompressed_bytes, Size(tree, page_header::kUncompressedSize, what));
   PF_ASSIGN(header.compressed_bytes, Size(tree, page_header::kCompressedSize, what));

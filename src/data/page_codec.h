@@ -37,7 +37,6 @@ bool IsDictionaryEncoding(int encoding);
 enum class PageType : int8_t { kData = 0, kIndex = 1, kDictionary = 2, kDataV2 = 3 };
 
 struct PageHeader {
-  ThriftValue tree = ThriftValue::Struct();
   PageType type = PageType::kData;
   int64_t header_bytes = 0;
   int64_t uncompressed_bytes = 0;  // of the body, levels included

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "data/parquet_sink.h"
 #include "testing/test_world.h"
 
 namespace partforge::data {
@@ -105,6 +106,33 @@ TEST(PageCodec, PagesOfBothVersionsComeBackEqual) {
       ASSERT_FALSE(damaged.ok());
       EXPECT_EQ(damaged.status().code(), Code::kCorruption);
     }
+  }
+}
+
+// A level that a codec has makes a difference; LevelsOf says which have them.
+TEST(PageCodec, LevelsAreThoseThatTheCodecsHave) {
+  const uint64_t seed = partforge::testing::TestSeed();
+  SCOPED_TRACE(seed);
+  partforge::testing::SeededRandom random(seed);
+  std::string plain;
+  for (int i = 0; i < 40'000; ++i) {
+    plain +=
+        "word" + std::to_string(random.Next() % 700) + " of " + std::to_string(random.Next() % 13);
+  }
+  for (const ParquetCodec codec :
+       {ParquetCodec::kNone, ParquetCodec::kSnappy, ParquetCodec::kGzip, ParquetCodec::kBrotli,
+        ParquetCodec::kLz4Raw, ParquetCodec::kZstd}) {
+    const auto levels = LevelsOf(codec);
+    if (!levels) continue;
+    std::vector<size_t> sizes;
+    for (const int level : {levels->first, levels->second}) {
+      auto compressor = PageCompressor::Make(ParquetCodecNumber(codec), level);
+      ASSERT_TRUE(compressor.ok()) << compressor.status().ToString();
+      const auto stored = compressor->Compress(plain);
+      ASSERT_TRUE(stored.ok()) << stored.status().ToString();
+      sizes.push_back(stored->size());
+    }
+    EXPECT_LT(sizes[1], sizes[0]) << ParquetCodecNumber(codec);
   }
 }
 

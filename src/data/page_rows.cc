@@ -44,6 +44,7 @@ Result<std::optional<Selected>> FindPages(const Context& ctx, ByteSource& source
   for (size_t i = 0; i < offsets->pages.size(); ++i) {
     const RowRun page{.begin = static_cast<uint64_t>(offsets->pages[i].first_row),
                       .end = static_cast<uint64_t>(offsets->EndRow(i, row_count))};
+    if (page.begin == page.end) continue;  // a page without a row
     while (next < rows.size() && rows[next].end <= page.begin) ++next;
     if (next == rows.size()) break;
     if (rows[next].begin >= page.end) continue;

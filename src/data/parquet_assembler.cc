@@ -146,6 +146,23 @@ Status ParquetAssembler::EndRowGroup(const Context& ctx) {
   group_.Set(row_group::kOrdinal, ThriftValue::I16(static_cast<int16_t>(row_groups_.size())));
   row_groups_.push_back(std::move(group_));
   row_count_ += group_rows_;
+  return ChargeRowGroup(ctx);
+}
+
+// What is held until the footer is written.
+Status ParquetAssembler::ChargeRowGroup(const Context& ctx) {
+  int64_t bytes = TreeBytes(row_groups_.back());
+  for (const LateIndexes& late : late_indexes_.back()) {
+    bytes += static_cast<int64_t>(late.column_index.capacity());
+    if (late.offset_index) bytes += TreeBytes(*late.offset_index);
+  }
+  auto grant = ctx.memory.TryReserve(bytes);
+  if (!grant.ok()) {
+    return Status(Code::kExhausted,
+                  fmt::format("write {}: no memory for the metadata of row group {}: {} bytes",
+                              options_.file_name, row_groups_.size() - 1, bytes));
+  }
+  grants_.push_back(std::move(grant).value());
   return {};
 }
 
@@ -183,12 +200,14 @@ Status ParquetAssembler::WriteIndexes(const Context& ctx) {
   return {};
 }
 
-ThriftValue ParquetAssembler::MakeFooter() const {
+// The row groups go with it.
+ThriftValue ParquetAssembler::TakeFooter() {
   ThriftValue tree = ThriftValue::Struct();
   tree.Set(file_metadata::kVersion, ThriftValue::I32(kFormatVersion));
   tree.Set(file_metadata::kSchema, ThriftValue::List(ThriftType::kStruct, schema_));
   tree.Set(file_metadata::kNumRows, ThriftValue::I64(row_count_));
-  tree.Set(file_metadata::kRowGroups, ThriftValue::List(ThriftType::kStruct, row_groups_));
+  tree.Set(file_metadata::kRowGroups,
+           ThriftValue::List(ThriftType::kStruct, std::move(row_groups_)));
   if (!options_.key_values.empty()) {
     std::vector<ThriftValue> pairs;
     for (const auto& [key, value] : options_.key_values) {
@@ -208,9 +227,10 @@ Result<ParquetAssembler::Finished> ParquetAssembler::Finish(const Context& ctx) 
   PF_CHECK(chunks_.empty(), "a row group is open");
   if (offset_ == 0) PF_TRY(Append(ctx, std::as_bytes(std::span(kMagic))));
   PF_TRY(WriteIndexes(ctx));
-  PF_ASSIGN(const std::string footer, EncodeParquetFooter(MakeFooter()));
+  PF_ASSIGN(const std::string footer, EncodeParquetFooter(TakeFooter()));
   PF_TRY(Append(ctx, std::as_bytes(std::span(footer))));
   late_indexes_.clear();
+  grants_.clear();
 
   // What a reader will find is what is checked and reported.
   PF_ASSIGN(const ParquetFooter read_back,

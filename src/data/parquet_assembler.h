@@ -85,7 +85,8 @@ class ParquetAssembler {
       : options_(std::move(options)), sink_(&sink) {}
   Status Append(const Context& ctx, std::span<const std::byte> bytes);
   Status WriteIndexes(const Context& ctx);
-  ThriftValue MakeFooter() const;
+  ThriftValue TakeFooter();
+  Status ChargeRowGroup(const Context& ctx);
 
   struct LateIndexes {
     std::optional<ThriftValue> offset_index;
@@ -108,6 +109,7 @@ class ParquetAssembler {
   int64_t chunk_start_ = 0;
 
   std::vector<ThriftValue> row_groups_;
+  std::vector<MemoryGrant> grants_;                     // by row group: metadata and late indexes
   std::vector<std::vector<LateIndexes>> late_indexes_;  // by row group and column
   int64_t late_bytes_ = 0;
   NanCounts nan_counts_;

@@ -229,5 +229,24 @@ TEST(ParquetFooter, BrokenTrailersAreCorruption) {
   }
 }
 
+// A footer's tree takes many times its bytes: it is paid for before it is parsed, and as long as it
+// lives.
+TEST(ParquetFooter, ItsTreeIsTakenFromTheBudget) {
+  const std::string bytes = SampleFile();
+  MemorySource source(AsBytes(bytes));
+  testing::TestWorld world;
+  auto footer = ReadParquetFooter(world.context(), source, "f");
+  ASSERT_TRUE(footer.ok());
+  const int64_t length = footer->file_size_bytes - 8 - footer->footer_start;
+  EXPECT_GT(TreeBytes(footer->tree), 4 * length);
+  EXPECT_GT(world.context().memory.used_bytes(), 4 * length);
+  footer = Status(Code::kInternal, "gone");
+  EXPECT_EQ(world.context().memory.used_bytes(), 0);
+  testing::TestWorld small(length * 10);
+  const auto refused = ReadParquetFooter(small.context(), source, "f");
+  EXPECT_EQ(refused.status().code(), Code::kExhausted);
+  EXPECT_NE(refused.status().message().find("--memory"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace partforge::data

@@ -177,6 +177,7 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
       if (!MayMatch(bound, known)) continue;
       const RowRun run{.begin = static_cast<uint64_t>(offsets->pages[i].first_row),
                        .end = static_cast<uint64_t>(offsets->EndRow(i, row_count))};
+      if (run.begin == run.end) continue;  // a page without a row
       if (!kept.empty() && kept.back().end == run.begin) {
         kept.back().end = run.end;
       } else {

@@ -35,6 +35,7 @@ constexpr int64_t kTailBytes = int64_t{64} << 10;
 struct OpenedFile {
   ParquetFooter footer;
   std::shared_ptr<parquet::FileMetaData> metadata;
+  MemoryGrant grant;  // for `metadata`, which takes about as much as our tree
 };
 
 // Our own check of the footer comes first, so that libparquet only sees sound offsets and counts.
@@ -42,6 +43,9 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
   OpenedFile file;
   PF_ASSIGN(file.footer, ReadParquetFooter(ctx, source, file_name));
   const int64_t length = file.footer.file_size_bytes - kTrailerBytes - file.footer.footer_start;
+  if (file.footer.charge != nullptr) {
+    PF_ASSIGN(file.grant, ctx.memory.TryReserve(file.footer.charge->size_bytes()));
+  }
   std::string bytes(static_cast<size_t>(length), '\0');
   PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
   auto status = CatchParquet([&]() -> Status {
@@ -140,6 +144,7 @@ class Source final : public ParquetSource {
     object_.Fetch(ctx, {{.offset = object_.size_bytes() - tail, .length = tail}});
     PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
     footer_ = std::move(file.footer);
+    metadata_grant_ = std::move(file.grant);
     PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata),
                                   Int96Unit(spec_.wanted.get()), spec_.stream_bytes_max, memory_));
     int96_unit_ = Int96Unit(spec_.wanted.get());
@@ -266,8 +271,11 @@ class Source final : public ParquetSource {
     for (const int leaf : output_->leaves()) {
       const auto type = file.metadata()->schema()->Column(leaf)->physical_type();
       if (type != parquet::Type::INT96) continue;
-      Status status = CheckInt96Values(file, group_->index, leaf, int96_unit_, spec_.mapping.digits,
-                                       group_->first_row);
+      // Where no type is asked for, a time is shown as far as microseconds show it.
+      const DigitsOfTimes digits =
+          spec_.wanted == nullptr ? DigitsOfTimes::kMayBeCut : spec_.mapping.digits;
+      Status status =
+          CheckInt96Values(file, group_->index, leaf, int96_unit_, digits, group_->first_row);
       if (!status.ok()) return std::move(status).With(fmt::format("read {}", file_name_));
     }
     return {};
@@ -407,6 +415,7 @@ class Source final : public ParquetSource {
   ArrowMemory& memory_;
   ReadAheadSource object_;
   ParquetFooter footer_;
+  MemoryGrant metadata_grant_;
   std::unique_ptr<pq::FileReader> reader_;
   arrow::TimeUnit::type int96_unit_ = arrow::TimeUnit::MICRO;
   std::optional<ScanOutput> output_;

@@ -138,7 +138,10 @@ bool CutBound(const LeafColumn& column, bool is_lower, size_t bytes_max, std::st
 
 void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chunk) {
   ThriftValue* stats = chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
-  if (stats == nullptr || column.type != ParquetType::kByteArray) return;
+  if (stats == nullptr || stats->type() != ThriftType::kStruct ||
+      column.type != ParquetType::kByteArray) {
+    return;
+  }
   // The deprecated pair would hold the same long values once more.
   stats->Remove(statistics::kMin);
   stats->Remove(statistics::kMax);
@@ -218,7 +221,16 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
   PF_ASSIGN(auto offsets, ReadOffsetIndex(ctx, source, view, row_count, file_name));
   if (offsets) {
     if (view.column_index.length > 0) {
+      // Checked before it is handed on: an index whose pages are not those of the chunk makes a
+      // file that nobody can read.
       PF_ASSIGN(encoded.column_index, ReadRange(ctx, source, view.column_index, file_name));
+      PF_ASSIGN(const ColumnIndex index, ParseColumnIndex(encoded.column_index, file_name));
+      if (index.null_pages.size() != offsets->pages.size()) {
+        return Status(Code::kCorruption,
+                      fmt::format("read page index of {}: {} pages in the column index, {} in the "
+                                  "offset index",
+                                  file_name, index.null_pages.size(), offsets->pages.size()));
+      }
     }
     encoded.offset_index = std::move(offsets->tree);
   }

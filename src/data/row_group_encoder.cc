@@ -60,10 +60,10 @@ void CollectLeaves(const std::shared_ptr<arrow::Array>& array, arrow::MemoryPool
     }
     case Type::MAP: {
       const auto& map = static_cast<const arrow::MapArray&>(*array);
-      const int64_t begin = map.value_offset(0);
-      const int64_t end = map.value_offset(map.length());
-      CollectLeaves(map.keys()->Slice(begin, end - begin), pool, leaves);
-      CollectLeaves(map.items()->Slice(begin, end - begin), pool, leaves);
+      auto flat = map.Flatten(pool);  // without what lies behind nulls
+      const auto entries = flat.ok() ? *flat : map.values();
+      CollectLeaves(static_cast<const arrow::StructArray&>(*entries).field(0), pool, leaves);
+      CollectLeaves(static_cast<const arrow::StructArray&>(*entries).field(1), pool, leaves);
       return;
     }
     default:

@@ -100,7 +100,10 @@ bool Promotes(const arrow::DataType& from, const arrow::DataType& to, ZonesOfTim
   if (a == Type::HALF_FLOAT) return b == Type::FLOAT || b == Type::DOUBLE;
   if (a == Type::FLOAT) return b == Type::DOUBLE;
   if (IsDecimal(a)) return IsDecimal(b);
-  if (a == Type::DATE32) return b == Type::DATE64 || b == Type::TIMESTAMP;
+  if (a == Type::DATE32) {
+    return b == Type::DATE64 ||
+           (b == Type::TIMESTAMP && (zones == ZonesOfTimes::kAsWanted || !HasZone(to)));
+  }
   if (a == Type::TIMESTAMP) {
     return b == Type::TIMESTAMP &&
            (zones == ZonesOfTimes::kAsWanted || HasZone(from) == HasZone(to));

@@ -366,6 +366,30 @@ Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::st
   return ThriftParsed{.value = std::move(value), .size_bytes = parser.position()};
 }
 
+int64_t TreeBytes(const ThriftValue& value) {
+  auto bytes = static_cast<int64_t>(sizeof value);
+  switch (value.type()) {
+    case ThriftType::kBinary:
+    case ThriftType::kUuid: {
+      static const size_t kInside = std::string().capacity();
+      const std::string& text = value.AsBinary();
+      if (text.capacity() > kInside) bytes += static_cast<int64_t>(text.capacity()) + 1;
+      return bytes;
+    }
+    case ThriftType::kList:
+    case ThriftType::kSet:
+    case ThriftType::kMap:
+    case ThriftType::kStruct: {
+      const auto& items = value.items();
+      bytes += static_cast<int64_t>((items.capacity() - items.size()) * sizeof value);
+      for (const ThriftValue& item : items) bytes += TreeBytes(item);
+      return bytes;
+    }
+    default:
+      return bytes;
+  }
+}
+
 namespace {
 
 void PutVarint(uint64_t value, std::string& out) {

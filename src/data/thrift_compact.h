@@ -95,6 +95,8 @@ struct ThriftParsed {
 // names the thing parsed.
 Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
                                        int64_t values_max = INT64_MAX);
+// Memory that a tree takes, in bytes.
+int64_t TreeBytes(const ThriftValue& value);
 std::string EncodeThriftStruct(const ThriftValue& value);
 void AppendThriftStruct(const ThriftValue& value, std::string& out);
 

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import random
+import resource
 import shutil
 import sys
 
@@ -313,6 +314,81 @@ def test_differences_between_writers(folder, server, place):
     paths = [write("many/%04d" % i, {"i": arrow.array([i], arrow.int32())}) for i in range(1500)]
     done = rig.json("file", "concat", path("many"), *paths)
     check(done["row_groups_out"] == 1 and parquet.read_table(path("many")).column("i").to_pylist() == list(range(1500)), "many files: %s" % done["row_groups_out"])
+
+
+def test_odd_files_keep_their_values_or_are_refused(folder, server, place):
+    """Names and ids that are not unique or are missing, times of other kinds, orders that nobody promised."""
+    duckdb, arrow, parquet = others()
+    rig = local(folder, place)
+    path = lambda name: os.path.join(folder, name + ".parquet")
+    id_of = lambda number: {b"PARQUET:field_id": str(number).encode()}
+
+    def joined(name, *inputs, words=()):
+        for kind in ((), ("--decode",), ("--codec=zstd",)):
+            rig.run("file", "concat", path(name), *inputs, "--overwrite", *kind, *words)
+            found = parquet.read_table(path(name))
+            for i in range(found.num_columns):
+                wanted = [value for one in inputs for value in parquet.read_table(one).column(i).to_pylist()]
+                check(found.column(i).to_pylist() == wanted, "%s %s: column %d is %s" % (name, kind, i, found.column(i).to_pylist()))
+
+    # Ids on leaves only: the groups above are found by their names.
+    schema = arrow.schema([arrow.field("k", arrow.int64(), metadata=id_of(1)),
+                           arrow.field("s", arrow.struct([arrow.field("a", arrow.int32(), metadata=id_of(2)), arrow.field("b", arrow.string(), metadata=id_of(3))])),
+                           arrow.field("l", arrow.list_(arrow.field("element", arrow.int32(), metadata=id_of(4))))])
+    table = arrow.table({"k": [1, 2, 3], "s": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, None], "l": [[1], [2, 3], None]}, schema=schema)
+    for name in ("ids1", "ids2"):
+        parquet.write_table(table, path(name))
+    joined("ids", path("ids1"), path("ids2"))
+    # One name or id twice: each column keeps its own values.
+    parquet.write_table(arrow.Table.from_arrays([arrow.array([1, 2, 3]), arrow.array([10, 20, 30])], names=["a", "a"]), path("names"))
+    same = arrow.schema([arrow.field("x", arrow.int64(), metadata=id_of(1)), arrow.field("y", arrow.int64(), metadata=id_of(1))])
+    parquet.write_table(arrow.table({"x": [1, 2, 3], "y": [10, 20, 30]}, schema=same), path("same ids"))
+    joined("twice", path("names"))
+    joined("twice ids", path("same ids"), path("same ids"))
+    # A local time is no instant; INT96 beyond what a column holds is no other time.
+    at = lambda unit, zone=None, values=(1, 2): arrow.table({"t": arrow.array(values, arrow.timestamp(unit, zone))})
+    parquet.write_table(at("us"), path("local"))
+    parquet.write_table(at("us", "UTC"), path("utc"))
+    check("column t" in rig.refused(8009, 3, "file", "concat", path("zones"), path("local"), path("utc")), "the column is not named")
+    parquet.write_table(at("ns"), path("ns"), version="2.6")
+    parquet.write_table(at("us", values=(16725225600000000, 0)), path("i96"), use_deprecated_int96_timestamps=True)
+    err = rig.refused(8007, 8, "file", "concat", path("far"), path("ns"), path("i96"))
+    check("where   " + path("i96") in err and "column t, row 0" in err, "a far time: %s" % err)
+    joined_times = path("int96 joined")
+    rig.run("file", "concat", joined_times, path("i96"), path("i96"))
+    check(len(parquet.read_table(joined_times)) == 4, "INT96 was not joined by its bytes")
+    # A null where none may be, inside of a group.
+    strict = arrow.schema([arrow.field("s", arrow.struct([arrow.field("a", arrow.int32(), nullable=False)]))])
+    loose = arrow.schema([arrow.field("s", arrow.struct([arrow.field("a", arrow.int32())]))])
+    parquet.write_table(arrow.table({"s": [{"a": 7}]}, schema=strict), path("strict"))
+    parquet.write_table(arrow.table({"s": [{"a": 1}, {"a": None}, None]}, schema=loose), path("loose"))
+    err = rig.refused(8007, 8, "file", "concat", path("nulls"), path("strict"), path("loose"))
+    check("where   " + path("loose") in err and "s.a, row 1" in err, "a null inside: %s" % err)
+    # Levels are those of the codec.
+    for words in (("--codec=snappy", "--codec-level=3"), ("--codec=none", "--codec-level=1"), ("--codec=gzip", "--codec-level=20"), ("--codec=lz4", "--codec-level=13")):
+        _, _, err = rig.run("file", "concat", path("levels"), path("utc"), *words, expect={1, 2})
+        check("error[PF10" in err and not os.path.exists(path("levels")), "%s: %s" % (words, err))
+    _, _, err = rig.run("file", "concat", path("levels"), path("utc"), path("utc"), "--codec=brotli", "--codec-level=11")
+    check("WARN" not in err, "a warning about a success: %s" % err)
+
+
+def test_more_files_than_may_be_open(folder, server, place):
+    """The limit of the shell is raised as far as it goes."""
+    rig = local(folder, place)
+    os.makedirs(os.path.join(folder, "many"))
+    one = os.path.join(folder, "one.parquet")
+    server.sql("INSERT INTO FUNCTION file(%s, Parquet) SELECT number AS id FROM numbers(3)" % literal(one))
+    paths = []
+    for i in range(300):
+        paths.append(os.path.join(folder, "many", "%d.parquet" % i))
+        shutil.copy(one, paths[-1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    try:
+        done = rig.json("file", "concat", os.path.join(folder, "all.parquet"), *paths)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    check(done["rows_out"] == 900, "rows of many files: %s" % done["rows_out"])
 
 
 def test_avro_orc_and_puffin_are_shown(folder, server, place):
