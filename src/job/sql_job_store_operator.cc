@@ -61,9 +61,11 @@ Status DeleteTask(SqlSession& session, SqlJournal& journal, const JobId& job, co
     PF_TRY(session.Run(statements::kEndAttempts, {{"job", job}, {"task", id}}));
   PF_ASSIGN(const SqlRows open,
             session.Run(statements::kOpenAttempts, {{"job", job}, {"task", id}}));
-  if (!open.empty() || task.state == TaskState::kImporting) {
+  // What is published keeps its row: without it the same rows could be made and published again.
+  if (!open.empty() || task.state == TaskState::kImporting || task.state == TaskState::kImported) {
     return Status(Code::kConflict,
-                  fmt::format("delete task of job {}: it is being worked on: {}", job, id));
+                  fmt::format("delete task of job {}: it is {}, or being worked on: {}", job,
+                              TaskStateName(task.state), id));
   }
   PF_ASSIGN(const SqlRows copies,
             session.Run(statements::kIsTaskCopied, {{"job", job}, {"task", id}}));

@@ -95,6 +95,20 @@ TEST_P(SqlJobStoreTest, DeletedTasksGoWithTheirAttemptsAndCounts) {
   EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, lent, OpenWork::kEnd).code(), Code::kRefused);
 }
 
+TEST_P(SqlJobStoreTest, APublishedTaskIsNeverDeleted) {
+  MakeJob("j", 1);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  TaskEdit published;
+  published.id = "t0";
+  published.epoch = 1;
+  published.from = TaskState::kFinished;
+  published.to = TaskState::kImported;
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&published, 1), {}, OpenWork::kRefuse).ok());
+  const std::vector<TaskId> one = {"t0"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, one, OpenWork::kEnd).code(), Code::kConflict);
+  EXPECT_EQ(RowsOf("tasks"), 1);
+}
+
 TEST_P(SqlJobStoreTest, CountersThatWentWrongAreRepaired) {
   MakeJob("j", 3);
   ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
