@@ -117,6 +117,9 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
 // What an import that failed leaves of the part.
 enum class PartAfter : uint8_t { kFailed, kAsBefore };
 
+// Refusals without a success between them, after which the next artifact would be refused, too.
+constexpr int64_t kTakenBackInRowMax = 8;
+
 // Why an artifact was taken back, and is FINISHED as before. `reason` is as it was recorded: the
 // words of the system, or of the server, tell the disk from memory.
 Status TakenBack(const Status& reason, const ImportTarget& target) {
@@ -124,7 +127,8 @@ Status TakenBack(const Status& reason, const ImportTarget& target) {
     return Status(Code::kRefused, reason.message())
         .Explain(reason.explanation().pf_number, target.table.ToString(),
                  "nothing of the artifact is placed, and it is as before: correct this, then run "
-                 "the same command again");
+                 "the same command again; an artifact that can never be read is made again by "
+                 "retry-failed --force --part-id");
   }
   constexpr int64_t kNoSpaceOnServer = 243;
   const std::string& message = reason.message();
@@ -359,9 +363,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         summary.failed.push_back(std::move(failure));
       }
     };
+    // Artifacts that are FINISHED as before, with what was in their way.
+    std::vector<std::pair<std::string, Status>> taken_back;
+    int64_t taken_back_in_row = 0;
     const auto has_stopped = [&] {
       const std::lock_guard hold(mutex);
-      return !summary.failed.empty() || !summary.in_doubt.empty() || !summary.conflicts.empty();
+      return !taken_back.empty() || !summary.failed.empty() || !summary.in_doubt.empty() ||
+             !summary.conflicts.empty();
     };
     // What a carried commit came to; a failure that stops the whole command is returned.
     const SettleCarried settle = [&](const std::string& part,
@@ -369,13 +377,23 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
           PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
-          // Taken back, and FINISHED as before: what was in its way is in the way of the others.
-          if (task.state == TaskState::kFinished) return TakenBack(AbortReason(*carried), target);
+          // Taken back, and FINISHED as before. A full disk is in the way of the others, too; of
+          // what the store refuses only the next ones tell.
+          if (task.state == TaskState::kFinished) {
+            Status why = TakenBack(AbortReason(*carried), target);
+            const std::lock_guard hold(mutex);
+            ++taken_back_in_row;
+            if (why.code() == Code::kExhausted || taken_back_in_row > kTakenBackInRowMax)
+              return why;
+            taken_back.emplace_back(part, std::move(why));
+            return {};
+          }
           note(part, AbortReason(*carried), PartAfter::kFailed);
           return {};
         }
         PF_ASSIGN(const std::vector<Piece> pieces, state.Pieces(ctx, carried->id));
         const std::lock_guard hold(mutex);
+        taken_back_in_row = 0;
         ++summary.imported;
         for (const Piece& piece : pieces) {
           summary.rows += piece.rows;
@@ -469,7 +487,13 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       }
       return {};
     };
-    return ParallelFor(ctx, total, threads, import_one);
+    PF_TRY(ParallelFor(ctx, total, threads, import_one));
+    // When nothing at all went further, it is no matter of single artifacts.
+    if (!taken_back.empty() && summary.imported == 0 && summary.failed.empty() &&
+        summary.in_doubt.empty() && summary.conflicts.empty())
+      return taken_back.front().second;
+    for (const auto& [part, why] : taken_back) note(part, why, PartAfter::kAsBefore);
+    return {};
   };
   summary.ended_early = run();
   if (summary.ended_early.ok())

@@ -16,6 +16,9 @@ constexpr int64_t kDiskBackoffMs = 30'000, kEnvironmentBackoffMs = 30'000;
 // Attempts of a part whose engine failed in passing each time, before it is no longer believed.
 constexpr int64_t kPassingFailuresMax = 5;
 
+// Attempts of a part that its surroundings refused each time: half an hour with the back-off.
+constexpr int64_t kRefusalsMax = 60;
+
 // A store that refuses, or a full one, says nothing about the part.
 bool IsOfEnvironment(const Failure& failure, bool is_transfer) {
   if (failure.code != 0) return failure.failure_class == FailureClass::kEnv;
@@ -47,6 +50,11 @@ Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_tran
   if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
   if (failure.failure_class != FailureClass::kDisk && IsOfEnvironment(failure, is_transfer)) {
     failure.failure_class = FailureClass::kEnv;
+    // A part that is refused time and again while others pass would keep its job open for ever.
+    const bool is_repeated =
+        lease.tasks.front().attempts >= kRefusalsMax &&
+        lease.tasks.front().failure_class == FailureClassName(FailureClass::kEnv);
+    if (is_repeated) return FailedSettlement(lease, failure);
     return ReleasedSettlement(lease, &failure, kEnvironmentBackoffMs);
   }
   switch (failure.failure_class) {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "clickhouse/ddl.h"
+#include "clickhouse/job_sql.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -74,6 +76,9 @@ Result<RewriteJobSpec> RewriteJobSpec::FromJson(std::string_view text) {
   PF_ASSIGN(spec.is_chunk_safe, reader.Bool("is_chunk_safe"));
   PF_ASSIGN(spec.chunk_refusal, reader.String("chunk_refusal"));
   PF_ASSIGN(spec.is_order_sensitive, reader.Bool("is_order_sensitive"));
+  // An older program may have thought an engine indifferent that is not.
+  const auto destination = ParseCreateTable(spec.destination_schema);
+  if (destination.ok() && IsOrderSensitive(*destination)) spec.is_order_sensitive = true;
   PF_ASSIGN(spec.warnings, reader.Strings("warnings"));
   PF_TRY(reader.Finish());
   return spec;

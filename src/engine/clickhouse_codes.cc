@@ -171,7 +171,7 @@ std::optional<ClickHouseFailure> ByText(std::string_view text) {
 
 // ErrnoExceptions of numbers that stand in no row ("Cannot open epoll descriptor: , errno: 24,
 // strerror: Too many open files"): what the operating system refuses this process says nothing
-// about a statement. A file that is not there may well be the part's fault.
+// about a statement. What a file is, or is not, may well be the part's fault.
 std::optional<ClickHouseFailure> ByErrno(std::string_view text) {
   constexpr std::string_view kMark = "errno: ", kNext = ", strerror: ";
   const size_t at = text.rfind(kMark);
@@ -181,8 +181,19 @@ std::optional<ClickHouseFailure> ByErrno(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const auto read = static_cast<size_t>(end - digits.data());
   if (error != std::errc() || !digits.substr(read).starts_with(kNext)) return std::nullopt;
-  if (number == ENOENT) return std::nullopt;
-  return number == ENOMEM || number == EAGAIN ? kResource : kEnv;
+  switch (number) {
+    case ENOMEM:
+    case EAGAIN:
+      return kResource;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EMFILE:
+    case ENFILE:
+      return kEnv;
+    default:  // a name that is too long, a file that cannot be read: the part's, or the disk's
+      return std::nullopt;
+  }
 }
 
 // Cuts what an engine appends for its own developers.

@@ -63,6 +63,8 @@ TEST(ClickHouseCodes, WhatTheSystemRefusesIsNotTheSqlsFault) {
            {395, "a user's own words, errno: 24, strerror: x", Code::kInvalidArgument,
             FailureClass::kData},
            {481, "errno: x", Code::kInvalidArgument, FailureClass::kSql},
+           {481, "Cannot open: , errno: 36, strerror: File name too long", Code::kInvalidArgument,
+            FailureClass::kSql},
            {481, "Cannot stat: , errno: 2, strerror: No such file or directory",
             Code::kInvalidArgument, FailureClass::kSql}}) {
     ExpectClass(c);

@@ -50,6 +50,14 @@ TEST(EnvironmentWatch, AnythingThatWentFurtherStartsTheTimeAgain) {
   EXPECT_TRUE(watch.verdict().ok());
 }
 
+TEST(EnvironmentWatch, ARefusalOfOneAmongManyThatWentFurtherIsNone) {
+  EnvironmentWatch watch(kPatienceMs);
+  Settlement some = Refused();
+  some.edits.emplace_back().to = TaskState::kSuperseded;
+  for (int64_t now_ms = 0; now_ms < 3 * kPatienceMs; now_ms += 100'000) watch.Note(now_ms, some);
+  EXPECT_TRUE(watch.verdict().ok());
+}
+
 TEST(EnvironmentWatch, WhatIsHandedBackWithoutAReasonSaysNothing) {
   EnvironmentWatch watch(kPatienceMs);
   watch.Note(0, Refused());

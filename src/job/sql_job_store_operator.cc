@@ -102,6 +102,16 @@ Status Change(SqlSession& session, const JobId& job, std::span<const TaskEdit> e
     PF_TRY(AmendTask(session, journal, job, *edit, now_ms, open_work));
   }
   for (; next != going.end(); ++next) PF_TRY(DeleteTask(session, journal, job, *next, open_work));
+  // What an output was made of must come back with its deletion, or nobody would do it again.
+  for (const TaskId& output : going) {
+    PF_ASSIGN(const SqlRows left,
+              session.Run(statements::kSupersededLeft, {{"job", job}, {"output", output}}));
+    if (!left.empty()) {
+      return Status(
+          Code::kConflict,
+          fmt::format("delete task of job {}: others are superseded by it: {}", job, output));
+    }
+  }
   return journal.Close();
 }
 

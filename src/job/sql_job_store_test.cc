@@ -109,6 +109,23 @@ TEST_P(SqlJobStoreTest, APublishedTaskIsNeverDeleted) {
   EXPECT_EQ(RowsOf("tasks"), 1);
 }
 
+TEST_P(SqlJobStoreTest, AnOutputIsNotDeletedWithoutWhatItWasMadeOf) {
+  MakeJob("j", 2);
+  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  TaskEdit input;
+  input.id = "t1";
+  input.to = TaskState::kSuperseded;
+  input.superseded_by = "t0";
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&input, 1), {}, OpenWork::kRefuse).ok());
+  const std::vector<TaskId> one = {"t0"};
+  EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, one, OpenWork::kRefuse).code(), Code::kConflict);
+  input.from = TaskState::kSuperseded;
+  input.to = TaskState::kReady;
+  input.superseded_by = "";
+  EXPECT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&input, 1), one, OpenWork::kRefuse).ok());
+  EXPECT_EQ(RowsOf("tasks"), 1);
+}
+
 TEST_P(SqlJobStoreTest, CountersThatWentWrongAreRepaired) {
   MakeJob("j", 3);
   ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());

@@ -225,6 +225,8 @@ inline constexpr SqlStatement kEndAttempts = {"end_attempts", R"sql(
 UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN')sql"};
 inline constexpr SqlStatement kIsTaskCopied = {"is_task_copied", R"sql(
 SELECT job_id FROM tasks WHERE source_job_id = :job AND source_job_id <> '' AND source_task_id = :task AND job_id <> :job LIMIT 1)sql"};
+inline constexpr SqlStatement kSupersededLeft = {"superseded_left", R"sql(
+SELECT task_id FROM tasks WHERE job_id = :job AND state = 'SUPERSEDED' AND superseded_by = :output LIMIT 1)sql"};
 inline constexpr SqlStatement kDeleteTaskAttempts = {
     "delete_task_attempts", "DELETE FROM attempts WHERE job_id = :job AND task_id = :task"};
 inline constexpr SqlStatement kDeleteTask = {
