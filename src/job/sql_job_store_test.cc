@@ -111,13 +111,15 @@ TEST_P(SqlJobStoreTest, APublishedTaskIsNeverDeleted) {
 
 TEST_P(SqlJobStoreTest, AnOutputIsNotDeletedWithoutWhatItWasMadeOf) {
   MakeJob("j", 2);
-  ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());
+  const Lease lease = ClaimOne();
+  ASSERT_TRUE(Finish(lease, TaskState::kFinished).ok());
+  const TaskId output = lease.tasks.front().id;
   TaskEdit input;
-  input.id = "t1";
+  input.id = output == "t0" ? "t1" : "t0";
   input.to = TaskState::kSuperseded;
-  input.superseded_by = "t0";
+  input.superseded_by = output;
   ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&input, 1), {}, OpenWork::kRefuse).ok());
-  const std::vector<TaskId> one = {"t0"};
+  const std::vector<TaskId> one = {output};
   EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, one, OpenWork::kRefuse).code(), Code::kConflict);
   input.from = TaskState::kSuperseded;
   input.to = TaskState::kReady;
