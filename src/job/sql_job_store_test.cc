@@ -116,11 +116,15 @@ TEST_P(SqlJobStoreTest, AnOutputIsNotDeletedWithoutWhatItWasMadeOf) {
   const TaskId output = lease.tasks.front().id;
   TaskEdit input;
   input.id = output == "t0" ? "t1" : "t0";
+  input.from = TaskState::kReady;
   input.to = TaskState::kSuperseded;
   input.superseded_by = output;
-  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&input, 1), {}, OpenWork::kRefuse).ok());
+  const Status superseded =
+      store_->ChangeTasks(ctx_, "j", std::span(&input, 1), {}, OpenWork::kRefuse);
+  ASSERT_TRUE(superseded.ok()) << superseded.ToString();
   const std::vector<TaskId> one = {output};
   EXPECT_EQ(store_->ChangeTasks(ctx_, "j", {}, one, OpenWork::kRefuse).code(), Code::kConflict);
+  input.epoch = 1;
   input.from = TaskState::kSuperseded;
   input.to = TaskState::kReady;
   input.superseded_by = "";
