@@ -160,6 +160,7 @@ class Recovered(Scenario):
 class Large(Recovered):
     """Objects that are uploaded in parts, and what is left of an upload that nobody ended."""
     first_kills = {"upload": ["store.part_written:1:kill"], "worker": ["clickhouse.tar_uploaded:1:kill"]}
+    worker_words = ["--s3-concurrency=1"]   # one tar after the other: exactly one is left
     note = "if(number % 3 = 0 AND number % 50 < 31, randomString(125000), toString(number))"
 
     def judge(self):
