@@ -32,7 +32,8 @@ struct OffsetIndex {
 };
 
 // Reads and checks it: pages lie in the chunk, in order and without overlap, rows ascend from 0 and
-// do not pass `row_count`; a page may have none. kCorruption otherwise; none when the chunk has no index.
+// do not pass `row_count`; a page may have none. kCorruption otherwise; none when the chunk has no
+// index.
 Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSource& source,
                                                    const ChunkView& chunk, int64_t row_count,
                                                    std::string_view what);
