@@ -156,8 +156,9 @@ void AddProgress(const AttemptView& attempt, int64_t now_ms, JsonDoc& record) {
   record["progress_updated_at"] = TimeOrNull(attempt.progress_at_ms);
   record["insert_progress_percent"] = attempt.fraction * 100;
   record["read_rows"] = attempt.rows_done;
-  record["rewrite_total_elapsed_ms"] =
-      (attempt.ended_at_ms > 0 ? attempt.ended_at_ms : now_ms) - attempt.opened_at_ms;
+  // The attempt may have been opened after the time of the view was read.
+  const int64_t until_ms = attempt.ended_at_ms > 0 ? attempt.ended_at_ms : now_ms;
+  record["rewrite_total_elapsed_ms"] = std::max<int64_t>(0, until_ms - attempt.opened_at_ms);
   const Result<JsonDoc> detail = ParseJson(attempt.progress);
   if (detail.ok() && detail->is_object()) {
     for (const char* const field : {"written_rows", "total_rows_approx"}) {
