@@ -236,32 +236,28 @@ class Bench:
                               preferred_block_size_bytes=0, preferred_max_column_in_block_size_bytes=0)
     ONE_BLOCK = dict(ONE_BLOCK_SETTINGS, max_partitions_per_insert_block=0, insert_deduplicate=0)
 
-    def bare(self, folder, is_first):
+    def bare(self, folder, is_first, at_once=False):
+        """`at_once`: the floor of what puts all parts into one insert."""
         measured = Measured()
         server, started = self.start_engine(measured, os.path.join(folder, "engine"))
         self.tables(server)
         server.sql("SYSTEM STOP MERGES bench.dst")
         for source, name in zip(self.sources, self.names_of_sources()):
             self.attach(server, source, name, measured)
-            server.sql("INSERT INTO bench.dst " + self.workload.select, **self.ONE_BLOCK)
-            server.sql("TRUNCATE TABLE bench.src SYNC")
+            if not at_once:
+                self.insert_attached(server, self.ONE_BLOCK)
+        if at_once:
+            self.insert_attached(server, dict(self.ONE_BLOCK, min_insert_block_size_rows=self.workload.rows))
         answer = self.answer(server, is_first)
         self.stop_engine(measured, server, started)
         return measured, answer
 
-    def bare_one(self, folder, is_first):
-        """The floor of what puts all parts into one insert."""
-        measured = Measured()
-        server, started = self.start_engine(measured, os.path.join(folder, "engine"))
-        self.tables(server)
-        server.sql("SYSTEM STOP MERGES bench.dst")
-        for source, name in zip(self.sources, self.names_of_sources()):
-            self.attach(server, source, name, measured)
-        server.sql("INSERT INTO bench.dst " + self.workload.select, **dict(self.ONE_BLOCK, min_insert_block_size_rows=self.workload.rows))
+    def insert_attached(self, server, settings):
+        server.sql("INSERT INTO bench.dst " + self.workload.select, **settings)
         server.sql("TRUNCATE TABLE bench.src SYNC")
-        answer = self.answer(server, is_first)
-        self.stop_engine(measured, server, started)
-        return measured, answer
+
+    def bare_one(self, folder, is_first):
+        return self.bare(folder, is_first, at_once=True)
 
     def names_of_sources(self):
         names = []

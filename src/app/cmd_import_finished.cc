@@ -20,7 +20,8 @@ Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id");
   PF_ASSIGN(const clickhouse::TableName table, TableFrom(input));
   if (is_dry) return ShowImportPlan(input, *state, *server, stores, job, table);
-  return ImportAndShow(input, *state, *server, stores, job, table, "import-finished");
+  PF_ASSIGN(const RowFlow flow, ConservedFlow(input.ctx, *state, job));
+  return ImportAndShow(input, *state, *server, stores, job, flow, table, "import-finished");
 }
 
 }  // namespace

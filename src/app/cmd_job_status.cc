@@ -108,6 +108,11 @@ Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id");
   PF_ASSIGN(const JobView view, state->View(input.ctx, job));
   const JobNumbers numbers = NumbersOf(view);
+  const bool has_flow = view.job.kind == clickhouse::kRewriteKind;
+  JobFacts facts;
+  if (has_flow) {
+    PF_ASSIGN(facts, FactsOf(view));
+  }
 
   JsonDoc failed = JsonDoc::array(), stages = JsonDoc::array();
   Table failed_table{{{.title = "PART_ID"},
@@ -116,7 +121,7 @@ Status Run(const CommandInput& input) {
                       {.title = "ERROR", .is_right_aligned = false, .may_be_cut = true}},
                      {}};
   PF_TRY(ForEachTaskIn(input.ctx, *state, job, TaskState::kFailed, [&](const Task& task) -> Status {
-    PF_ASSIGN(const JsonDoc record, RecordOf(input.ctx, *state, view, task));
+    PF_ASSIGN(const JsonDoc record, RecordOf(input.ctx, *state, view, facts, task));
     failed.push_back(JsonDoc{{"part_id", task.id},
                              {"status", "FAILED"},
                              {"updated_at", TimeOrNull(task.updated_at_ms)},
@@ -152,7 +157,6 @@ Status Run(const CommandInput& input) {
                               {"decided_at", TimeOrNull(commit.decided_at_ms)}});
   }
   RowFlow flow;
-  const bool has_flow = view.job.kind == clickhouse::kRewriteKind;
   if (has_flow) {
     PF_ASSIGN(flow, FlowOf(input.ctx, *state, view));
   }
@@ -182,11 +186,9 @@ Status Run(const CommandInput& input) {
                   {"now", TimeOrNull(view.now_ms)}};
 
   if (has_flow) {
-    PF_ASSIGN(const clickhouse::RewriteJobSpec spec,
-              clickhouse::RewriteJobSpec::FromJson(view.job.spec));
-    summary["source"] = spec.source_database + "." + spec.source_table;
-    summary["destination"] = spec.destination_database + "." + spec.destination_table;
-    summary["schema_fingerprint"] = SchemaFingerprintOf(spec);
+    summary["source"] = facts.spec.source_database + "." + facts.spec.source_table;
+    summary["destination"] = facts.spec.destination_database + "." + facts.spec.destination_table;
+    summary["schema_fingerprint"] = facts.schema_fingerprint;
     flow.AppendTo(summary);
   }
   const bool wants_parts = input.options.Bool("parts") || input.options.Bool("details");
@@ -195,7 +197,7 @@ Status Run(const CommandInput& input) {
     for (const TaskState one : AllTaskStates()) {
       if (one == TaskState::kSuperseded && !input.options.Bool("all")) continue;
       PF_TRY(ForEachTaskIn(input.ctx, *state, job, one, [&](const Task& task) -> Status {
-        PF_ASSIGN(JsonDoc record, RecordOf(input.ctx, *state, view, task));
+        PF_ASSIGN(JsonDoc record, RecordOf(input.ctx, *state, view, facts, task));
         records.push_back(std::move(record));
         return {};
       }));
@@ -232,8 +234,11 @@ Status Run(const CommandInput& input) {
     if (!commit.in_doubt.empty())
       input.out.Line(fmt::format("\nIN DOUBT {}: {}", commit.id, Printable(commit.in_doubt)));
   }
-  if (wants_parts && input.options.Bool("details")) ShowParts(input, records, kDetailColumns);
-  if (wants_parts && !input.options.Bool("details")) ShowParts(input, records, kPartColumns);
+  if (wants_parts) {
+    ShowParts(input, records,
+              input.options.Bool("details") ? std::span<const PartColumn>(kDetailColumns)
+                                            : std::span<const PartColumn>(kPartColumns));
+  }
   JsonDoc document{{"summary", summary}};
   if (wants_parts) document["parts"] = records;
   input.out.Document("job-status", document);

@@ -22,8 +22,7 @@ Status Run(const CommandInput& input) {
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, use));
-  constexpr int64_t kCrashesMax = 3;  // default of --max-crashes
-  PartPlan plan(use, settings, kCrashesMax, job);
+  PartPlan plan(use, settings, input.options.Int("max-crashes"), job);
   PF_TRY(ForEachTaskIn(input.ctx, *state, job_id, TaskState::kReady,
                        [&](const Task& task) { return plan.Add(task); }));
   PF_TRY(plan.Close());
@@ -64,7 +63,8 @@ Command PlanCommand() {
            .options =
                Join({RewriteOptions(),
                      StateOptions(),
-                     {{.name = "s3-concurrency",
+                     {MaxCrashesOption(),
+                      {.name = "s3-concurrency",
                        .type = OptionType::kInt,
                        .default_text = "8",
                        .help = "requests at once for one large object",

@@ -76,9 +76,16 @@ bool IsPublished(TaskState state) {
          state == TaskState::kSuperseded;
 }
 
+// The states that parts are chosen from.
+std::span<const TaskState> StatesOf(const Selection& chosen) {
+  const std::span<const TaskState> all = kStates;  // FAILED and IN_PROGRESS are the first two
+  if (chosen.is_forced) return all;
+  if (chosen.takes_stale) return all.subspan(1, 1);
+  return all.first(chosen.takes_in_progress ? 2 : 1);
+}
+
 Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& chosen,
                       int64_t now_ms, const Task& task) {
-  if (!chosen.part.empty() && task.id != chosen.part) return false;
   if (chosen.is_forced) return true;
   if (task.state == TaskState::kFailed) return !chosen.takes_stale;
   if (task.state != TaskState::kInProgress) return false;
@@ -124,10 +131,7 @@ Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& j
   return {};
 }
 
-Status CheckOnePart(const CommandInput& input, SqlJobStore& state, const Selection& chosen,
-                    const std::string& job) {
-  if (chosen.part.empty()) return {};
-  PF_ASSIGN(const Task task, state.GetTask(input.ctx, job, chosen.part));
+Status CheckOnePart(const Selection& chosen, const Task& task) {
   if (chosen.is_forced || task.state == TaskState::kFailed) return {};
   if (task.state == TaskState::kInProgress && chosen.takes_in_progress) return {};
   return Status(Code::kRefused, fmt::format("it is {}", TaskStateName(task.state)))
@@ -145,34 +149,39 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state,
             OpenState(input, is_dry ? SchemaUse::kRead : SchemaUse::kWrite));
   PF_ASSIGN(const JobView view, state->View(input.ctx, job));
-  PF_TRY(CheckOnePart(input, *state, chosen, job));
   std::vector<TaskEdit> edits;
   std::vector<TaskId> outputs;  // that cannot be made again as they are
   JsonDoc list = JsonDoc::array();
-  for (const TaskState from : kStates) {
-    PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, [&](const Task& task) -> Status {
-      PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
-      if (!is_chosen) return {};
-      // What an artifact of several parts was made of goes with that artifact.
-      if (task.state == TaskState::kSuperseded && chosen.part.empty()) return {};
-      if (IsPublished(task.state)) {
-        return Status(Code::kRefused,
-                      fmt::format("it is {}: its rows would come twice", TaskStateName(task.state)))
-            .Explain(kNotRetried, task.id,
-                     "a part that is published or being published is never made again; name "
-                     "others with --part-id");
-      }
-      const bool is_kept = IsKept(chosen, task);
-      if (!is_kept && task.generation > 0) {
-        outputs.push_back(task.id);
-        return {};
-      }
-      edits.push_back(EditOf(task, is_kept ? TaskState::kFinished : TaskState::kReady));
-      list.push_back(JsonDoc{{"part_id", task.id},
-                             {"from", std::string(TaskStateName(task.state))},
-                             {"to", std::string(TaskStateName(edits.back().to))}});
+  const auto consider = [&](const Task& task) -> Status {
+    PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
+    if (!is_chosen) return {};
+    // What an artifact of several parts was made of goes with that artifact.
+    if (task.state == TaskState::kSuperseded && chosen.part.empty()) return {};
+    if (IsPublished(task.state)) {
+      return Status(Code::kRefused,
+                    fmt::format("it is {}: its rows would come twice", TaskStateName(task.state)))
+          .Explain(kNotRetried, task.id,
+                   "a part that is published or being published is never made again; name "
+                   "others with --part-id");
+    }
+    const bool is_kept = IsKept(chosen, task);
+    if (!is_kept && task.generation > 0) {
+      outputs.push_back(task.id);
       return {};
-    }));
+    }
+    edits.push_back(EditOf(task, is_kept ? TaskState::kFinished : TaskState::kReady));
+    list.push_back(JsonDoc{{"part_id", task.id},
+                           {"from", std::string(TaskStateName(task.state))},
+                           {"to", std::string(TaskStateName(edits.back().to))}});
+    return {};
+  };
+  if (!chosen.part.empty()) {
+    PF_ASSIGN(const Task task, state->GetTask(input.ctx, job, chosen.part));
+    PF_TRY(CheckOnePart(chosen, task));
+    if (task.state != TaskState::kReady) PF_TRY(consider(task));
+  } else {
+    for (const TaskState from : StatesOf(chosen))
+      PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, consider));
   }
   for (size_t at = 0; at < edits.size() && !is_dry; at += kEditsAtOnce) {
     const std::span<const TaskEdit> some =

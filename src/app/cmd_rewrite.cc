@@ -55,12 +55,12 @@ Status CreateDestination(const CommandInput& input, Engine& server,
   return {};
 }
 
-// Freezes the table, makes the destination and copies the parts. `reached` is kNothing or kJob.
+// Freezes the table, makes the destination and copies the parts. `has_begun`: an earlier run has.
 Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, ObjectStore& store,
-              const clickhouse::UploadFreezeRequest& request, Reached reached) {
+              const clickhouse::UploadFreezeRequest& request, bool has_begun) {
   const std::string& freeze = request.freezes.front();
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
-  if (reached == Reached::kNothing) {
+  if (!has_begun) {
     PF_TRY(clickhouse::CheckSourceTable(
         input.ctx, server, request.source,
         {.applies_patches = input.options.Bool("apply-patches"),
@@ -81,7 +81,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   }
   const auto copy = [&]() -> Status {
     clickhouse::UploadFreezeRequest frozen = request;
-    frozen.is_resumed = reached == Reached::kJob;
+    frozen.is_resumed = has_begun;
     PF_ASSIGN(const clickhouse::UploadPlan plan,
               clickhouse::PlanUpload(input.ctx, server, local->engine(), frozen));
     PF_TRY(CreateDestination(input, server, plan));
@@ -103,8 +103,8 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   Status copied = copy();
   if (copied.ok() || copied.code() == Code::kCancelled) return copied;
   // Refused before the job's row was made: nothing will ever use the freeze.
-  const Result<Reached> now = ReachedBefore(input, state, request.job_id);
-  if (now.ok() && *now == Reached::kNothing) {
+  const Result<std::optional<JobView>> now = EarlierJob(input, state, request.job_id);
+  if (now.ok() && !now->has_value()) {
     Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, server, request.source, freeze),
            "a freeze costs disk space only");
   }
@@ -179,13 +179,10 @@ Status Run(const CommandInput& input) {
       fmt::format("job {}   (the same command with --job-id={} goes on after an interruption)",
                   job_id, job_id));
 
-  PF_ASSIGN(const Reached reached, ReachedBefore(input, *state, job_id));
-  if (reached != Reached::kNothing) {
-    PF_ASSIGN(const JobView earlier, state->View(input.ctx, job_id));
-    PF_TRY(CheckSameRequest(earlier, request));
-  }
-  if (reached != Reached::kUploaded)
-    PF_TRY(Upload(input, *server, *state, *store, request, reached));
+  PF_ASSIGN(const std::optional<JobView> earlier, EarlierJob(input, *state, job_id));
+  if (earlier) PF_TRY(CheckSameRequest(*earlier, request));
+  if (!earlier || earlier->state != "SEALED")
+    PF_TRY(Upload(input, *server, *state, *store, request, earlier.has_value()));
   PF_ASSIGN(const JobView uploaded_view, state->View(input.ctx, job_id));
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
@@ -214,7 +211,7 @@ Status Run(const CommandInput& input) {
   input.out.Line("bytes      " + flow.BytesText());
   input.out.Line("tiers      " + TextOf(flow.tiers));
   if (!flow.is_conserved) return NotConserved(flow, job_id);
-  PF_TRY(ImportAndShow(input, *state, *server, stores, job_id,
+  PF_TRY(ImportAndShow(input, *state, *server, stores, job_id, flow,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))
     Ignore(input.ctx, clickhouse::UnfreezeTable(input.ctx, *server, request.source, freeze),
@@ -266,11 +263,7 @@ Command RewriteCommand() {
                           .group = "Limits"},
                          DryRunOption("check, print the plan of every part, write nothing"),
                          LeaseTtlOption(),
-                         {.name = "max-crashes",
-                          .type = OptionType::kInt,
-                          .default_text = "3",
-                          .help = "kills of this command before a part is taken out of the queue",
-                          .group = "Limits"},
+                         MaxCrashesOption(),
                          {.name = "keep-freeze",
                           .type = OptionType::kBool,
                           .default_text = "false",

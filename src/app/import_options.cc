@@ -123,9 +123,7 @@ Status ShowImportPlan(const CommandInput& input, JobStore& state, Engine& server
                       BucketStores& stores, const std::string& job,
                       const clickhouse::TableName& table) {
   PF_ASSIGN(const clickhouse::ImportRequest request, RequestFrom(input, stores, job, table));
-  PF_ASSIGN(const JobView view, state.View(input.ctx, job));
-  PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
-  if (!flow.is_conserved) return NotConserved(flow, job);
+  PF_ASSIGN(const RowFlow flow, ConservedFlow(input.ctx, state, job));
   PF_ASSIGN(const clickhouse::ImportPlan plan,
             clickhouse::PlanImport(input.ctx, state, server, request));
   Table rows{{{.title = "PART_ID"},
@@ -177,7 +175,7 @@ Status ShowImportPlan(const CommandInput& input, JobStore& state, Engine& server
 }
 
 Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
-                     BucketStores& stores, const std::string& job,
+                     BucketStores& stores, const std::string& job, const RowFlow& flow,
                      const clickhouse::TableName& table, std::string_view command) {
   PF_ASSIGN(clickhouse::ImportRequest request, RequestFrom(input, stores, job, table));
   ProgressLine progress(input, "importing");
@@ -187,9 +185,6 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
                   {.rows = rows, .bytes = bytes});
   };
   const int64_t started_ms = MonotonicMs();
-  PF_ASSIGN(const JobView view, state.View(input.ctx, job));
-  PF_ASSIGN(const RowFlow flow, FlowOf(input.ctx, state, view));
-  if (!flow.is_conserved) return NotConserved(flow, job);
   PF_ASSIGN(const clickhouse::ImportSummary summary,
             clickhouse::RunImport(input.ctx, state, server, request));
   progress.Finish();

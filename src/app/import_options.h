@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/command.h"
+#include "app/row_flow.h"
 #include "app/wire.h"
 #include "clickhouse/ddl.h"
 #include "clickhouse/import_job.h"
@@ -19,8 +20,9 @@ std::vector<OptionSpec> ImportOptions();
 Status ShowImportPlan(const CommandInput& input, JobStore& state, Engine& server,
                       BucketStores& stores, const std::string& job,
                       const clickhouse::TableName& table);
+// `flow` is that of the job, conserved.
 Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
-                     BucketStores& stores, const std::string& job,
+                     BucketStores& stores, const std::string& job, const RowFlow& flow,
                      const clickhouse::TableName& table, std::string_view command);
 
 }  // namespace partforge::app

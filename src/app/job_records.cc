@@ -228,10 +228,16 @@ std::string SchemaFingerprintOf(const clickhouse::RewriteJobSpec& job) {
   return shape.ok() ? "sha256:" + Sha256Hex(clickhouse::FormatShape(*shape)) : std::string();
 }
 
+Result<JobFacts> FactsOf(const JobView& view) {
+  JobFacts facts;
+  PF_ASSIGN(facts.spec, clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+  facts.schema_fingerprint = SchemaFingerprintOf(facts.spec);
+  return facts;
+}
+
 Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& view,
-                         const Task& task) {
-  PF_ASSIGN(const clickhouse::RewriteJobSpec job,
-            clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+                         const JobFacts& facts, const Task& task) {
+  const clickhouse::RewriteJobSpec& job = facts.spec;
   PF_ASSIGN(const clickhouse::RewriteTaskSpec part,
             clickhouse::RewriteTaskSpec::FromJson(task.payload));
   PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
@@ -259,7 +265,7 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
                  {"total_rows_approx", part.rows},
                  {"destination_database", job.destination_database},
                  {"destination_table", job.destination_table},
-                 {"schema_fingerprint", SchemaFingerprintOf(job)},
+                 {"schema_fingerprint", facts.schema_fingerprint},
                  {"destination_active_part_count", task.parts_out},
                  {"destination_active_part_rows", task.rows_out},
                  {"destination_active_part_bytes", task.bytes_out},

@@ -40,10 +40,16 @@ int64_t CountIn(const JobView& view, TaskState state);
 // [{"status":"READY","count":2},…] in the order of the states, without zeros.
 JsonDoc StatusCounts(const JobView& view);
 
+// What the records of all parts of a job share.
+struct JobFacts {
+  clickhouse::RewriteJobSpec spec;
+  std::string schema_fingerprint;
+};
+Result<JobFacts> FactsOf(const JobView& view);
 // One record under the names of clickhouse-parts §7.1 and §7.2: the task, its last attempt, its
 // result.
 Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& view,
-                         const Task& task);
+                         const JobFacts& facts, const Task& task);
 
 // "sha256:…" of the shape that the job's artifacts have; empty when it cannot be read.
 std::string SchemaFingerprintOf(const clickhouse::RewriteJobSpec& job);

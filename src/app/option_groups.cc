@@ -41,6 +41,14 @@ OptionSpec LeaseTtlOption() {
           .group = "Limits"};
 }
 
+OptionSpec MaxCrashesOption() {
+  return {.name = "max-crashes",
+          .type = OptionType::kInt,
+          .default_text = "3",
+          .help = "leases that run out before a part is taken out of the queue",
+          .group = "Limits"};
+}
+
 OptionSpec DryRunOption(std::string_view help) {
   return {.name = "dry-run",
           .type = OptionType::kBool,

@@ -10,6 +10,7 @@ namespace partforge::app {
 
 // Options that several commands share; each is defined once.
 OptionSpec LeaseTtlOption();                     // of commands that work on parts
+OptionSpec MaxCrashesOption();                   // the same
 OptionSpec DryRunOption(std::string_view help);  // -n, of commands that write
 std::vector<OptionSpec> StateOptions();          // where jobs live
 std::vector<OptionSpec> StoreOptions();          // where artifacts live

@@ -16,7 +16,7 @@ struct ReferenceFlag {
   Fate fate = Fate::kIgnored;
   bool is_switch = false;         // may stand without a value
   std::string_view text = "";     // why it is ignored; the new name; what to do instead
-  std::string_view command = "";  // of this one only; empty = of every command that works on jobs
+  std::string_view command = "";  // of this one only; empty = of all on jobs or their tables
   bool is_secret = false;         // its value is never shown
 };
 

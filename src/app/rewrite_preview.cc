@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,7 +20,7 @@
 namespace partforge::app {
 namespace {
 
-constexpr int kNoParts = 2102, kPatchParts = 2107, kOpenMutations = 2108, kAbsentState = 6003;
+constexpr int kNoParts = 2102, kAbsentState = 6003;
 
 // What the plan says beside its parts.
 struct Preview {
@@ -29,14 +28,6 @@ struct Preview {
   std::set<std::string> partitions;
   int64_t rewritten = 0, imported = 0;  // of an earlier run
 };
-
-Result<int64_t> IntAt(const std::vector<std::string>& row, size_t field) {
-  int64_t value = 0;
-  const std::string text = field < row.size() ? row[field] : std::string();
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) return value;
-  return Status(Code::kInternal, fmt::format("read system.parts: no number: {}", text));
-}
 
 // The parts that a freeze would take now.
 Status AddActiveParts(const CommandInput& input, Engine& server,
@@ -53,21 +44,25 @@ Status AddActiveParts(const CommandInput& input, Engine& server,
                          {}));
   int64_t masked = 0;
   for (const std::vector<std::string>& row : clickhouse::SplitTsv(found.text)) {
-    PF_ASSIGN(const int64_t rows, IntAt(row, 1));
-    PF_ASSIGN(const int64_t size_bytes, IntAt(row, 2));
-    PF_ASSIGN(const int64_t uncompressed_bytes, IntAt(row, 3));
+    if (row.size() != 6) {
+      return Status(Code::kInternal,
+                    fmt::format("read system.parts: {} fields instead of 6", row.size()));
+    }
+    PF_ASSIGN(const int64_t rows, clickhouse::ToInt(row[1]));
+    PF_ASSIGN(const int64_t size_bytes, clickhouse::ToInt(row[2]));
+    PF_ASSIGN(const int64_t uncompressed_bytes, clickhouse::ToInt(row[3]));
     Task task;
-    task.id = row.at(0);
+    task.id = row[0];
     task.size_bytes = size_bytes;
     clickhouse::RewriteTaskSpec part;
-    part.part_name = row.at(0);
+    part.part_name = row[0];
     part.rows = rows;
     part.size_bytes = size_bytes;
     part.uncompressed_bytes = uncompressed_bytes;
     task.payload = part.ToJson();
     PF_TRY(plan.Add(std::move(task)));
-    if (row.size() > 4 && row[4] == "1") ++masked;
-    if (row.size() > 5) preview.partitions.insert(row[5]);
+    if (row[4] == "1") ++masked;
+    preview.partitions.insert(row[5]);
   }
   if (masked > 0)
     preview.notes.push_back(fmt::format(
@@ -135,28 +130,22 @@ void Show(const CommandInput& input, const clickhouse::UploadPlan& job, const Pa
 
 Result<std::vector<std::string>> CheckSourceOnly(const CommandInput& input, Engine& server,
                                                  const clickhouse::TableName& table) {
-  const Status checked = clickhouse::CheckSourceTable(input.ctx, server, table, {});
-  const int number = checked.ok() ? 0 : checked.explanation().pf_number;
-  const bool is_handled =
-      (number == kPatchParts && input.options.Bool("apply-patches")) ||
-      (number == kOpenMutations && input.options.DurationMs("wait-mutations") > 0);
-  if (!checked.ok() && !is_handled) return checked;
-  PF_TRY(clickhouse::ReadTableLocation(input.ctx, server, table));
   std::vector<std::string> notes;
-  if (number == kPatchParts) notes.emplace_back("PF2107 patch parts are applied before the freeze");
-  if (number == kOpenMutations)
-    notes.emplace_back("PF2108 unfinished mutations are waited for before the freeze");
+  PF_TRY(
+      clickhouse::CheckSourceTable(input.ctx, server, table,
+                                   {.applies_patches = input.options.Bool("apply-patches"),
+                                    .wait_mutations_ms = input.options.DurationMs("wait-mutations"),
+                                    .foreseen = &notes}));
+  PF_TRY(clickhouse::ReadTableLocation(input.ctx, server, table));
   return notes;
 }
 
-Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
-                              const std::string& job_id) {
-  const Result<JobView> view = state.View(input.ctx, job_id);
-  if (!view.ok()) {
-    if (view.status().code() == Code::kNotFound) return Reached::kNothing;
-    return view.status();
-  }
-  return view->state == "SEALED" ? Reached::kUploaded : Reached::kJob;
+Result<std::optional<JobView>> EarlierJob(const CommandInput& input, SqlJobStore& state,
+                                          const std::string& job_id) {
+  Result<JobView> view = state.View(input.ctx, job_id);
+  if (view.ok()) return std::optional<JobView>(*std::move(view));
+  if (view.status().code() == Code::kNotFound) return std::optional<JobView>();
+  return view.status();
 }
 
 Status CheckSameRequest(const JobView& view, const clickhouse::UploadFreezeRequest& request) {
@@ -191,36 +180,34 @@ Status ShowRewritePlan(const CommandInput& input, Engine& server,
                        const clickhouse::UploadFreezeRequest& request, const MachineUse& use) {
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, use));
   Preview preview;
-  Reached reached = Reached::kNothing;
+  std::optional<JobView> earlier;
   const Result<std::unique_ptr<SqlJobStore>> state = OpenState(input, SchemaUse::kRead);
   if (!state.ok() && state.status().explanation().pf_number != kAbsentState) return state.status();
   if (state.ok()) {
-    PF_ASSIGN(reached, ReachedBefore(input, **state, request.job_id));
+    PF_ASSIGN(earlier, EarlierJob(input, **state, request.job_id));
   }
   clickhouse::UploadPlan job;
-  if (reached == Reached::kNothing) {
+  if (!earlier) {
     clickhouse::UploadFreezeRequest asked = request;
     PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
     PF_ASSIGN(preview.notes, CheckSourceOnly(input, server, request.source));
-    asked.is_resumed = !preview.notes.empty();  // the plan of the job refuses it no second time
+    asked.is_source_checked = true;
     PF_ASSIGN(job, clickhouse::PlanJob(input.ctx, server, local->engine(), asked));
   } else {
-    PF_ASSIGN(const JobView view, (*state)->View(input.ctx, request.job_id));
-    PF_TRY(CheckSameRequest(view, request));
+    PF_TRY(CheckSameRequest(*earlier, request));
     job.job_id = request.job_id;
-    PF_ASSIGN(job.job, clickhouse::RewriteJobSpec::FromJson(view.job.spec));
+    PF_ASSIGN(job.job, clickhouse::RewriteJobSpec::FromJson(earlier->job.spec));
     job.schema_fingerprint = SchemaFingerprintOf(job.job);
   }
   PartPlan plan(use, settings, input.options.Int("max-crashes"), job.job);
   const clickhouse::TableName destination{job.job.destination_database, job.job.destination_table};
   const Result<std::string> existing = clickhouse::ReadCreateTable(input.ctx, server, destination);
   if (!existing.ok() && existing.status().code() != Code::kNotFound) return existing.status();
-  if (reached == Reached::kNothing) {
+  if (!earlier) {
     PF_TRY(CheckDestination(input, server, job, Probe::kLook));
     PF_TRY(AddActiveParts(input, server, request, plan, preview));
   } else {
-    PF_ASSIGN(const JobView view, (*state)->View(input.ctx, request.job_id));
-    PF_TRY(AddWaitingParts(input, **state, view, plan, preview));
+    PF_TRY(AddWaitingParts(input, **state, *earlier, plan, preview));
   }
   PF_TRY(plan.Close());
   Show(input, job, plan, preview, existing.ok(), use);

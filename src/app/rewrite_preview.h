@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,9 @@ namespace partforge::app {
 Result<std::vector<std::string>> CheckSourceOnly(const CommandInput& input, Engine& server,
                                                  const clickhouse::TableName& table);
 
-// How far an earlier run of `rewrite` with the same job got.
-enum class Reached : uint8_t { kNothing, kJob, kUploaded };
-Result<Reached> ReachedBefore(const CommandInput& input, SqlJobStore& state,
-                              const std::string& job_id);
+// The job as an earlier run of `rewrite` left it; none when there is no such job.
+Result<std::optional<JobView>> EarlierJob(const CommandInput& input, SqlJobStore& state,
+                                          const std::string& job_id);
 
 // The job of an earlier run must be this very one: to go on with another, or to say that it is
 // done, would be untrue of the table that is named now. kConflict (PF6006) otherwise.

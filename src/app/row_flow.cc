@@ -158,4 +158,11 @@ Status NotConserved(const RowFlow& flow, const JobId& job) {
                fmt::format("nothing was published; partforge verify {} --level=rows", job));
 }
 
+Result<RowFlow> ConservedFlow(const Context& ctx, StateReader& state, const JobId& job) {
+  PF_ASSIGN(const JobView view, state.View(ctx, job));
+  PF_ASSIGN(RowFlow flow, FlowOf(ctx, state, view));
+  if (!flow.is_conserved) return NotConserved(flow, job);
+  return flow;
+}
+
 }  // namespace partforge::app

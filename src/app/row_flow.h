@@ -61,6 +61,8 @@ std::string TimeText(int64_t took_ms, int64_t rows, int64_t bytes, int64_t peak_
 
 // The flow of all parts of a job that have an output.
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);
+// The same, as what may be published: kCorruption (PF2137) when it is not conserved.
+Result<RowFlow> ConservedFlow(const Context& ctx, StateReader& state, const JobId& job);
 // Whether the engine of the job's destination collapses rows.
 Result<bool> MayMerge(const JobView& view);
 // kCorruption (PF2137): what to answer when a flow is not conserved; nothing may be published then.

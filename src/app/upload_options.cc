@@ -106,13 +106,13 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
   request.job_name = input.options.String("job-name");
   PF_ASSIGN(const MachineLimits limits, ReadMachineLimits());
   const int64_t concurrency = input.options.Int("upload-concurrency");
-  request.parts_in_parallel = static_cast<int>(
-      std::clamp<int64_t>(concurrency == 0 ? limits.cpus : concurrency, -1, kUploadThreadsMax + 1));
-  if (request.parts_in_parallel < 1 || request.parts_in_parallel > kUploadThreadsMax) {
+  if (concurrency < 0 || concurrency > kUploadThreadsMax) {
     return Status(Code::kInvalidArgument,
                   fmt::format("0 to {} parts expected: {}", kUploadThreadsMax, concurrency))
         .Explain(1005, "--upload-concurrency", "--upload-concurrency=0 takes one a CPU");
   }
+  request.parts_in_parallel = static_cast<int>(
+      concurrency > 0 ? concurrency : std::min<int64_t>(limits.cpus, kUploadThreadsMax));
   const int64_t files = input.options.Int("upload-files");
   if (files < 0 || files > kUploadThreadsMax) {
     return Status(Code::kInvalidArgument,

@@ -33,6 +33,8 @@ std::string WhereTable(const TableName& table) {
                      QuoteString(table.table));
 }
 
+}  // namespace
+
 Result<int64_t> ToInt(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -40,8 +42,6 @@ Result<int64_t> ToInt(std::string_view text) {
   return Status(Code::kInternal,
                 fmt::format("engine answered something that is no number: {}", text));
 }
-
-}  // namespace
 
 PartitionStats Total(const PartitionMap& partitions) {
   PartitionStats total;

@@ -130,6 +130,8 @@ std::vector<std::string> InsertableColumns(const CreateTable& table);
 Status DropUserDatabases(const Context& ctx, Engine& engine, int64_t timeout_ms);
 // Rows of a TabSeparated answer, unescaped.
 std::vector<std::vector<std::string>> SplitTsv(std::string_view text);
+// A field of one. kInternal when it is no number.
+Result<int64_t> ToInt(std::string_view text);
 Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sql,
                          const QueryOptions& options);
 

@@ -72,7 +72,10 @@ Status CheckSourceTable(const Context& ctx, Engine& engine, const TableName& tab
         .Explain(2101, table.ToString(), "name a table of the MergeTree family");
   }
   PF_ASSIGN(int64_t patches, PatchParts(ctx, engine, table));
-  if (patches > 0 && options.applies_patches) {
+  if (patches > 0 && options.applies_patches && options.foreseen != nullptr) {
+    options.foreseen->emplace_back("PF2107 patch parts are applied before the freeze");
+    patches = 0;
+  } else if (patches > 0 && options.applies_patches) {
     PF_TRY(ApplyPatches(ctx, engine, table));
     PF_ASSIGN(patches, PatchParts(ctx, engine, table));
   }
@@ -89,6 +92,11 @@ Status CheckSourceTable(const Context& ctx, Engine& engine, const TableName& tab
   while (true) {
     PF_ASSIGN(const int64_t open, OpenMutations(ctx, engine, table));
     if (open == 0) return {};
+    if (options.foreseen != nullptr && options.wait_mutations_ms > 0) {
+      options.foreseen->emplace_back(
+          "PF2108 unfinished mutations are waited for before the freeze");
+      return {};
+    }
     if (MonotonicMs() - started_ms >= options.wait_mutations_ms) {
       return Status(Code::kRefused,
                     fmt::format("{} mutations are not done (system.mutations)", open))

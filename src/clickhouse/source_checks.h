@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/context.h"
 #include "clickhouse/ddl.h"
@@ -12,6 +13,8 @@ namespace partforge::clickhouse {
 struct SourceCheckOptions {
   bool applies_patches = false;   // --apply-patches: ALTER TABLE … APPLY PATCHES, and wait
   int64_t wait_mutations_ms = 0;  // --wait-mutations
+  // When set, nothing is applied or waited for: that it would be is added here.
+  std::vector<std::string>* foreseen = nullptr;
 };
 
 // What forbids freezing a table now (user-experience §2.3): no MergeTree (PF2101), patch parts that

@@ -292,6 +292,34 @@ TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
   EXPECT_EQ(rig.Ask("SELECT count() FROM shop.orders WHERE amount = 7"), "10");
 }
 
+TEST(SourceChecks, WhatIsForeseenHidesNothingAfterIt) {
+  JobRig rig;
+  rig.Run(
+      {"CREATE DATABASE shop",
+       "CREATE TABLE shop.orders (id UInt64, amount UInt32) ENGINE = MergeTree ORDER BY id "
+       "SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1",
+       "INSERT INTO shop.orders SELECT number, number FROM numbers(100)",
+       "UPDATE shop.orders SET amount = 7 WHERE id < 10 SETTINGS allow_experimental_lightweight_"
+       "update = 1",
+       "SYSTEM STOP MERGES shop.orders",
+       "ALTER TABLE shop.orders UPDATE amount = 9 WHERE id = 50"});
+  std::vector<std::string> foreseen;
+  const auto check = [&](bool applies_patches, int64_t wait_mutations_ms) {
+    foreseen.clear();
+    return CheckSourceTable(rig.ctx(), rig.server(), rig.source,
+                            {.applies_patches = applies_patches,
+                             .wait_mutations_ms = wait_mutations_ms,
+                             .foreseen = &foreseen})
+        .explanation()
+        .pf_number;
+  };
+  EXPECT_EQ(check(false, 0), 2107);
+  EXPECT_EQ(check(true, 0), 2108);
+  EXPECT_EQ(check(true, 1), 0);
+  EXPECT_EQ(foreseen.size(), 2u);
+  EXPECT_EQ(check(false, 0), 2107) << "something was applied";
+}
+
 TEST(UploadFreeze, ASelectThatDoesNotFitTheDestinationIsRefusedBeforeTheUpload) {
   JobRig rig;
   MakeSource(rig);

@@ -81,7 +81,7 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
                       plan.job_id.substr(0, 200)))
         .Explain(8006, "--job-id", "leave it out to have one drawn");
   }
-  PF_TRY(CheckSourceNow(ctx, source, request));
+  if (!request.is_source_checked) PF_TRY(CheckSourceNow(ctx, source, request));
   PF_ASSIGN(plan.job.source_schema, ReadCreateTable(ctx, source, request.source));
   PF_ASSIGN(const JobSqlVerdict verdict,
             CheckJobSql(ctx, local,

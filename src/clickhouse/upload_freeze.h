@@ -30,6 +30,7 @@ struct UploadFreezeRequest {
   // An earlier run has begun with this job and this freeze: patch parts and mutations that the
   // table has now (PF2107, PF2108) came after it or were looked at then, and are told only.
   bool is_resumed = false;
+  bool is_source_checked = false;  // CheckSourceTable was asked already
 };
 
 struct PlannedPart {

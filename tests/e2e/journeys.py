@@ -178,7 +178,7 @@ def test_import_twice(folder, server, place):
     part = job.status()["parts"][0]["part_id"]
     err = rig.refused(2131, 3, "retry-failed", "--job-id=" + job.id, "--part-id=" + part, *rig.state)
     check("IMPORTED" in err, err)
-    check(rig.json("retry-failed", "--job-id=" + job.id, "--all", *rig.state)["retried"] == 0, "an imported part was retried")
+    check(job.retry() == 0, "an imported part was retried")
 
 
 # check: PF-15
@@ -292,7 +292,7 @@ def test_flipped_byte_in_a_finished_tar(folder, server, place):
     check(states == ["FAILED", "IMPORTED"], "states: %s" % states)
     failed = [p for p in parts.values() if p["status"] == "FAILED"][0]
     check(failed["failure_class"] == "data" and failed["error"], "the failure: %s" % failed)
-    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.retry()
     job.work()
     job.publish()
     check(job.compare() == 1600, "rows after making the part again")
@@ -325,14 +325,14 @@ def test_missing_objects(folder, server, place):
     job.work()
     check(job.summary()["counts"]["FAILED"] == 1, "a part without a file did not fail: %s" % job.summary())
     place.write(key, kept)
-    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.retry()
     job.work()
     tar = [k for k in place.keys("partforge/jobs/" + job.id) if k.endswith(".tar")][0]
     kept = place.read(tar)
     place.remove(tar)
     rig.refused(2149, 4, *job.import_words())
     place.write(tar, kept)
-    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.retry()
     job.work()
     job.publish()
     check(job.compare() == 1600, "not all rows")
@@ -401,7 +401,7 @@ def test_damaged_manifests(folder, server, place):
         bad = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
         check(len(bad) == 1 and bad[0]["failure_class"] == "data" and bad[0]["error"].startswith("PF2133: "),
               "a damaged manifest was used: %s\n%s" % (damage[:100], bad))
-        rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+        job.retry()
     place.write(key, good)
     job.work()
     job.publish()
@@ -445,7 +445,7 @@ def test_sql_that_fails_on_the_data(folder, server, place):
     rig.refused(2132, 3, *job.import_words())
     rig.refused(2151, 1, "retry-failed", "--job-id=" + job.id, "--part-id=part-none", *rig.state)
     rig.refused(1010, 2, "retry-failed", "--job-id=" + job.id, "--part-id=x", "--all", *rig.state)
-    check(rig.json("retry-failed", "--job-id=" + job.id, "--all", *rig.state)["retried"] == 4, "not four")
+    check(job.retry() == 4, "not four")
     check(job.summary()["counts"]["READY"] == 4, "not READY again")
 
 
@@ -461,7 +461,7 @@ def test_a_part_that_kills_its_worker(folder, server, place):
     rig.run(*words, expect=None)
     part = job.status()["parts"][0]
     check(part["status"] == "FAILED" and part["failure_class"] == "poison" and "PF2139" in part["error"], "part: %s" % part)
-    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.retry()
     job.work()
     job.publish()
     check(job.compare() == 40, "not all rows")
@@ -501,8 +501,7 @@ def test_parts_together(folder, server, place):
     rig.run(*job.import_words(), expect={1, 4, 8})
     failed = [p for p in job.status()["parts"] if p["status"] == "FAILED"]
     check([p["part_id"] for p in failed] == [output["part_id"]] and failed[0]["failure_class"] == "data", "failed: %s" % failed)
-    retried = rig.json("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
-    check(retried["retried"] == 50, "retried: %s" % retried)
+    check(job.retry() == 50, "not fifty")
     check(job.summary()["counts"]["READY"] == 50 and job.summary()["total"] == 50, "after retry-failed: %s" % job.summary())
     job.work()
     job.publish()
@@ -521,7 +520,7 @@ def test_a_bad_part_among_many(folder, server, place):
     counts = job.summary()["counts"]
     check(counts["FAILED"] == 1 and counts["SUPERSEDED"] == 5 and counts["FINISHED"] == 1, "counts: %s" % counts)
     place.write(key, kept)
-    rig.run("retry-failed", "--job-id=" + job.id, "--all", *rig.state)
+    job.retry()
     job.work()
     job.publish()
     check(job.compare() == 480, "not all rows")

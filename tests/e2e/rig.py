@@ -383,6 +383,9 @@ class Job:
     def publish(self, *words, target=None, **options):
         return self.rig.run(*self.import_words(target), *words, **options)
 
+    def retry(self):
+        return self.rig.json("retry-failed", "--job-id=" + self.id, "--all", *self.rig.state)["retried"]
+
     def status(self, is_quiet=True):
         return self.rig.status(self.id, is_quiet)
 

@@ -49,11 +49,12 @@ REWRITE_PLAN = {
     "imported": "count", "tiers": TIERS, "parts": PLANNED_PARTS, "chunks_allowed": "bool", "chunk_refusal": "text", "removals": ["text"],
     "notes": ["text"], "warnings": ["text"],
 }
+PART_DONE = {"type": "text", "job_id": "text", "part_id": "text", "status": "text"}
+PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number", "bytes_per_second": "number"}
 OBJECTS = {   # of the commands that print one object a line: by "type"
     "verify": {"object": VERIFIED},
-    "worker": {"part": {"type": "text", "job_id": "text", "part_id": "text", "status": "text"},
-               "progress": {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number",
-                            "bytes_per_second": "number"}},
+    "worker": {"part": PART_DONE},
+    "rewrite": {"part": PART_DONE, "progress": PROGRESS},
 }
 ERROR = {"type": "text", "code": "text", "kind": "text", "message": "text", "where": "text", "why": "text", "do": ["text"], "retryable": "bool", "exit": "count"}
 DOCUMENTS = {

@@ -284,6 +284,14 @@ def test_every_document_parses(folder, server, place):
     for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
         _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
         check(all(json.loads(line) for line in out.splitlines()) and len(out.splitlines()) > 1, "ndjson of %s" % words_[0])
+    streamed = plain(rig, "streamed", rows=100)
+    server.sql("DROP TABLE " + streamed.destination)
+    _, out, _ = rig.run("rewrite", "--job-id=" + streamed.id, "--bucket=forge", *streamed.source_words(), *streamed.files(), *rig.state, *rig.store,
+                        *rig.scratch, "--output=ndjson")
+    lines = [json.loads(line) for line in out.splitlines()]
+    check({line["type"] for line in lines[:-1]} == {"part", "progress"}, "objects of rewrite: %s" % lines)
+    check(not [fault for line in lines[:-1] for fault in schemas.of_object("rewrite", line)], "objects of rewrite: %s" % lines)
+    check(not schemas.of_document("rewrite", lines[-1]), "the document at the end: %s" % lines[-1])
     # Quiet: only the id.
     third = plain(rig, "quiet", rows=10)
     third.freeze()
