@@ -460,6 +460,35 @@ TEST_F(ParquetInt96, ConcatNeverChangesATime) {
   EXPECT_NE(digits.ToString().find("column t, row 1"), std::string::npos) << digits.ToString();
 }
 
+// Such a column is checked whole, so its row groups are read whole.
+TEST_F(ParquetInt96, PagesArePickedWhereNoneIsWanted) {
+  arrow::Int64Builder keys;
+  arrow::TimestampBuilder times(arrow::timestamp(arrow::TimeUnit::MICRO),
+                                arrow::default_memory_pool());
+  for (int64_t i = 0; i < 400; ++i) ASSERT_TRUE(keys.Append(i).ok() && times.Append(i).ok());
+  const auto key = arrow::field("k", arrow::int64());
+  const auto time = arrow::field("t", arrow::timestamp(arrow::TimeUnit::MICRO));
+  parquet::WriterProperties::Builder builder;
+  builder.enable_write_page_index()->max_rows_per_page(20)->write_batch_size(20);
+  WriteByLibrary("in",
+                 *arrow::Table::Make(arrow::schema({key, time}),
+                                     {keys.Finish().ValueOrDie(), times.Finish().ValueOrDie()}),
+                 1000, builder, true);
+  for (const bool has_times : {false, true}) {
+    ScanSpec spec;
+    spec.wanted = has_times ? arrow::schema({key, time}) : arrow::schema({key});
+    spec.mapping.match = MatchBy::kName;
+    spec.ranges = {{.column = {.id = -1, .name = "k"}}};
+    spec.ranges[0].equals = {Scalar::Int64(123)};
+    const auto source = Open("in", spec);
+    const auto rows = ReadAll(ctx_, *source);
+    EXPECT_EQ(source->counts().rows_pruned_in_pages, has_times ? 0 : 380);
+    EXPECT_EQ(rows->num_rows(), has_times ? 400 : 20);
+    const auto first = std::static_pointer_cast<arrow::Int64Array>(rows->column(0)->chunk(0));
+    EXPECT_EQ(first->Value(0), has_times ? 0 : 120);
+  }
+}
+
 // A required integer column whose pages hold so many rows each.
 class ParquetEmptyPages : public ParquetForeign {
  protected:
