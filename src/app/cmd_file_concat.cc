@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -123,16 +122,7 @@ Result<data::ConcatReport> Concat(const CommandInput& input, const Context& ctx)
   return report;
 }
 
-// Every input is open until the end: as many as the system lets a process have.
-void AllowManyOpenFiles() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);  // what does not work is told when a file cannot be opened
-}
-
 Status Run(const CommandInput& input) {
-  AllowManyOpenFiles();
   const int64_t memory_bytes = input.options.SizeBytes("memory");
   std::optional<MemoryBudget> budget;
   if (memory_bytes > 0) budget.emplace(memory_bytes);

@@ -94,7 +94,7 @@ Command FileInspectCommand() {
                          {.name = "decode",
                           .type = OptionType::kBool,
                           .default_text = "false",
-                          .help = "read every row and blob, and compare counts with the footer"}},
+                          .help = "read all rows, records, blobs; compare counts with the footer"}},
                         StoreOptions()}),
        .related = {"file concat"}},
       Run};

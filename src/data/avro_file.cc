@@ -128,12 +128,12 @@ Status AvroFileReader::ChargeBuffers(const Context& ctx, int64_t held_bytes) {
 }
 
 // How long the plain bytes are shows at their end only. What blocks usually become is taken from
-// the budget first; a block that becomes more is tried again with all it may, or all there is.
+// the budget first; a block that becomes more is tried again with all it may, or all there is. So
+// is a damaged one that may become more: codecs do not tell the two apart.
 Status AvroFileReader::Decompress(const Context& ctx, std::span<const std::byte> stored) {
   BlockLimits limits;
   const auto stored_bytes = static_cast<int64_t>(stored.size());
-  const int64_t most = std::min(limits.raw_bytes_max,
-                                std::max(limits.ratio_from_bytes, stored_bytes * limits.ratio_max));
+  const int64_t most = limits.RawBytesMax(stored_bytes);
   const std::string what = fmt::format("block at {} of {}", offset_, file_name_);
   constexpr int64_t kUsualRatio = 16;
   int64_t room = std::min(most, limits.ratio_from_bytes + stored_bytes * kUsualRatio);

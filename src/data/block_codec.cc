@@ -35,9 +35,7 @@ class RawOutput {
  public:
   RawOutput(std::string& raw, size_t stored_bytes, const BlockLimits& limits)
       : raw_(raw), begin_(raw.size()), used_(raw.size()) {
-    const auto stored = static_cast<int64_t>(stored_bytes);
-    const int64_t by_ratio = std::max(limits.ratio_from_bytes, stored * limits.ratio_max);
-    limit_ = static_cast<size_t>(std::min(limits.raw_bytes_max, by_ratio));
+    limit_ = static_cast<size_t>(limits.RawBytesMax(static_cast<int64_t>(stored_bytes)));
   }
   ~RawOutput() { raw_.resize(used_); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,10 @@ struct BlockLimits {
   // Raw bytes for each stored one, checked for blocks above `ratio_from_bytes` raw: more is a bomb.
   int64_t ratio_max = 1000;
   int64_t ratio_from_bytes = int64_t{1} << 20;
+  // The most that so many stored bytes may become.
+  int64_t RawBytesMax(int64_t stored_bytes) const {
+    return std::min(raw_bytes_max, std::max(ratio_from_bytes, stored_bytes * ratio_max));
+  }
 };
 
 // Appends the plain bytes to `raw`. Nothing beyond the limits is allocated. kCorruption with `what`

@@ -57,26 +57,56 @@ Status ExplainInput(Status status, const std::string& name) {
   }
 }
 
+std::shared_ptr<arrow::DataType> PlainType(const std::shared_ptr<arrow::DataType>& type);
+
+arrow::FieldVector PlainFields(const arrow::FieldVector& fields) {
+  arrow::FieldVector plain;
+  for (const auto& field : fields) plain.push_back(field->WithType(PlainType(field->type())));
+  return plain;
+}
+
+// The type with values in place of dictionaries, at any depth.
+std::shared_ptr<arrow::DataType> PlainType(const std::shared_ptr<arrow::DataType>& type) {
+  switch (type->id()) {
+    case arrow::Type::DICTIONARY:
+      return static_cast<const arrow::DictionaryType&>(*type).value_type();
+    case arrow::Type::STRUCT:
+      return arrow::struct_(PlainFields(type->fields()));
+    case arrow::Type::LIST:
+      return arrow::list(PlainFields(type->fields())[0]);
+    case arrow::Type::LARGE_LIST:
+      return arrow::large_list(PlainFields(type->fields())[0]);
+    case arrow::Type::FIXED_SIZE_LIST:
+      return arrow::fixed_size_list(
+          PlainFields(type->fields())[0],
+          static_cast<const arrow::FixedSizeListType&>(*type).list_size());
+    case arrow::Type::MAP:
+      return std::make_shared<arrow::MapType>(
+          PlainFields(type->fields())[0], static_cast<const arrow::MapType&>(*type).keys_sorted());
+    default:
+      return type;
+  }
+}
+
 // The Arrow schema that a footer may carry says how some program held the values: those of
 // dictionaries are written as values, whatever the first file's were held in.
 std::shared_ptr<arrow::Schema> WithoutDictionaries(const arrow::Schema& schema) {
-  arrow::FieldVector fields;
-  for (const auto& field : schema.fields()) {
-    const bool is_dictionary = field->type()->id() == arrow::Type::DICTIONARY;
-    fields.push_back(
-        is_dictionary ? field->WithType(
-                            static_cast<const arrow::DictionaryType&>(*field->type()).value_type())
-                      : field);
-  }
-  return arrow::schema(std::move(fields), schema.metadata());
+  return arrow::schema(PlainFields(schema.fields()), schema.metadata());
 }
 
-// Names the input that a failure speaks of: readers say the file's name.
-Status BlameInput(Status status, const std::vector<StoredFile>& files) {
+// Names the input that a failure speaks of: readers say the file's name. That of the output may
+// contain an input's, and is no reason to blame that.
+Status BlameInput(Status status, const std::vector<StoredFile>& files, const std::string& output) {
   if (status.ok() || status.explanation().pf_number != 0) return status;
+  std::string without_output = status.message();
+  for (size_t at = 0;
+       !output.empty() && (at = without_output.find(output, at)) != std::string::npos;) {
+    without_output.replace(at, output.size(), "\n");
+  }
   const std::string* blamed = nullptr;
   for (const StoredFile& file : files) {
-    const bool is_named = status.message().find(file.name) != std::string::npos;
+    const std::string& text = file.name.size() < output.size() ? without_output : status.message();
+    const bool is_named = text.find(file.name) != std::string::npos;
     if (is_named && (blamed == nullptr || file.name.size() > blamed->size())) blamed = &file.name;
   }
   return blamed == nullptr ? status : ExplainInput(std::move(status), *blamed);
@@ -102,6 +132,8 @@ class RowsInOrder {
     return batch_.get();
   }
   int64_t begin() const { return begin_; }
+  // The source that Look came to, or failed with.
+  size_t current() const { return next_ - 1; }
   void Pass(int64_t rows) { begin_ += rows; }
 
  private:
@@ -137,15 +169,7 @@ class Concatenation {
     PF_ASSIGN(schema_, ReadParquetSchema(ctx, *inputs_[0].file->source, inputs_[0].file->file_name,
                                          memory_));
     schema_ = WithoutDictionaries(*schema_);
-    const auto fits = DecimalStorageFor(schema_, inputs_[0].file->footer, {},
-                                        inputs_[0].file->file_name, memory_);
-    if (!fits.ok() && fits.status().code() == Code::kExhausted) return fits.status();
-    if (!fits.ok() && options_.decodes_always) {
-      return Status(fits.status())
-          .As(Code::kRefused)
-          .Explain(kUnreadable, inputs_[0].file->file_name,
-                   "leave out --decode: its pages can be copied");
-    }
+    if (options_.decodes_always) PF_TRY(CheckItCanBeEncoded());
     for (RewriteInput& input : inputs_) {
       PF_TRY(ExplainInput(CheckSchema(ctx, input), input.file->file_name));
     }
@@ -208,6 +232,17 @@ class Concatenation {
     report_.rows_in += input->footer.num_rows();
     inputs_.push_back({.file = std::move(input)});
     return {};
+  }
+
+  // Refused before anything is written; where pages are copied it does not matter.
+  Status CheckItCanBeEncoded() const {
+    const ParquetInput& first = *inputs_[0].file;
+    const auto fits = DecimalStorageFor(schema_, first.footer, {}, first.file_name, memory_);
+    if (fits.ok()) return {};
+    if (fits.status().code() == Code::kExhausted) return fits.status();
+    return Status(fits.status())
+        .As(Code::kRefused)
+        .Explain(kUnreadable, first.file_name, "leave out --decode: its pages can be copied");
   }
 
   bool AllHaveIds() const {
@@ -369,7 +404,7 @@ class Concatenation {
       PF_ASSIGN(auto object, output.store->Open(ctx, key));
       PF_ASSIGN([[maybe_unused]] const FileReport read_back,
                 InspectFile(ctx, *object, output.name, Inspection::kPages, memory_));
-      PF_TRY(BlameInput(CompareRows(ctx, *object, output.name), files_));
+      PF_TRY(CompareRows(ctx, *object, output.name));
     }
     CountColumns();
     report_.output.key = output.key;
@@ -398,7 +433,9 @@ class Concatenation {
     const auto equality = arrow::EqualOptions::Defaults().nans_equal(true);
     for (int64_t row = 0;;) {
       PF_TRY(ctx.CheckStop("comparing the rows"));
-      PF_ASSIGN(const arrow::RecordBatch* const a, wanted.Look(ctx));
+      const auto look = wanted.Look(ctx);
+      if (!look.ok()) return ExplainInput(look.status(), files_[wanted.current()].name);
+      const arrow::RecordBatch* const a = *look;
       PF_ASSIGN(const arrow::RecordBatch* const b, found.Look(ctx));
       if (a == nullptr && b == nullptr) return {};
       if (a == nullptr || b == nullptr) {
@@ -431,7 +468,7 @@ class Concatenation {
     stitch.codec_level = options_.codec_level;
     PF_TRY(BlameInput(RunRewrite(ctx, inputs_, report_.steps, target_, schema_, stitch, sink,
                                  memory_, report_.counts),
-                      files_));
+                      files_, output.name));
     if (report_.rows_in == 0) {
       // A file without rows has the schema all the same.
       PF_ARROW_ASSIGN(const auto none, arrow::RecordBatch::MakeEmpty(schema_));

@@ -8,15 +8,6 @@
 
 namespace partforge::data {
 
-int64_t MergeBatchRows(size_t sources, int64_t memory_bytes, int64_t row_bytes) {
-  constexpr int64_t kRowsMin = 1024;
-  constexpr int64_t kRowsMax = 65'536;
-  // A batch in use, the one being decoded, and keys of about a row's size.
-  constexpr int64_t kCopies = 3;
-  const int64_t share = memory_bytes / std::max<int64_t>(static_cast<int64_t>(sources), 1);
-  return std::clamp(share / (kCopies * std::max<int64_t>(row_bytes, 1)), kRowsMin, kRowsMax);
-}
-
 Result<LoserTree> LoserTree::Make(const Context& ctx,
                                   const std::vector<std::unique_ptr<BatchSource>>& sources,
                                   const KeyEncoder& keys, TieOrder ties, Galloping galloping) {
@@ -62,8 +53,8 @@ Status LoserTree::Load(const Context& ctx, Cursor& cursor) {
   auto grant = ctx.memory.TryReserve(key_bytes);
   if (!grant.ok()) {
     return Status(Code::kExhausted,
-                  fmt::format("merge {} sources: no memory for keys of {} bytes (raise --memory or "
-                              "merge fewer at once)",
+                  fmt::format("merge {} sources: no memory for keys of {} bytes (more memory: "
+                              "--memory, or merge fewer at once)",
                               cursors_.size(), key_bytes));
   }
   const auto charged = std::make_shared<const ChargedKeys>(

@@ -90,8 +90,4 @@ class LoserTree {
   size_t winner_before_ = SIZE_MAX;  // whose run was handed out last; SIZE_MAX: none yet
 };
 
-// How many rows a batch of each of `sources` may have so that all of them and their keys fit; never
-// below 1,024.
-int64_t MergeBatchRows(size_t sources, int64_t memory_bytes, int64_t row_bytes);
-
 }  // namespace partforge::data

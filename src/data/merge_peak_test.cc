@@ -141,13 +141,12 @@ TEST(MergePeak, DISABLED_Role) {
                  *Sort(ctx, *input, *keys, {.run_bytes = grant_bytes / 3}, space, memory).value());
     PF_CHECK(space.total_bytes() > 0, "nothing was spilled");
   } else {
-    constexpr int64_t kSources = 256;
+    // Of each source a batch in use, the one being made, and keys: 75 MiB of the grant.
+    constexpr int64_t kSources = 256, kBatchRows = 1024;
     std::vector<std::unique_ptr<BatchSource>> sources;
-    const int64_t batch_rows =
-        MergeBatchRows(static_cast<size_t>(kSources), grant_bytes / 2, kRowBytes);
     for (int64_t i = 0; i < kSources; ++i) {
       sources.push_back(std::make_unique<MadeRows>(static_cast<uint64_t>(i), rows / kSources,
-                                                   batch_rows, true, memory));
+                                                   kBatchRows, true, memory));
     }
     read = Drain(ctx, *MergeSorted(ctx, std::move(sources), *keys, nullptr, {}, memory).value());
   }

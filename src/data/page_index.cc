@@ -151,14 +151,15 @@ std::string EncodeColumnIndex(const ColumnIndex& index) {
 
 Result<std::optional<ColumnIndex>> ReadColumnIndex(const Context& ctx, ByteSource& source,
                                                    const ChunkView& chunk, size_t page_count,
-                                                   std::string_view what) {
+                                                   std::string_view what, std::string* bytes_out) {
   if (chunk.column_index.length == 0) return std::optional<ColumnIndex>();
-  PF_ASSIGN(const std::string bytes, ReadRange(ctx, source, chunk.column_index, what));
+  PF_ASSIGN(std::string bytes, ReadRange(ctx, source, chunk.column_index, what));
   PF_ASSIGN(ColumnIndex index, ParseColumnIndex(bytes, what));
   if (index.null_pages.size() != page_count) {
     return Corrupt(what, fmt::format("{} pages have {} entries in the column index", page_count,
                                      index.null_pages.size()));
   }
+  if (bytes_out != nullptr) *bytes_out = std::move(bytes);
   return std::optional(std::move(index));
 }
 

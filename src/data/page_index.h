@@ -49,10 +49,12 @@ struct ColumnIndex {
 
 Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view what);
 std::string EncodeColumnIndex(const ColumnIndex& index);
-// None when the chunk has none; kCorruption when it has not `page_count` pages.
+// None when the chunk has none; kCorruption when it has not `page_count` pages. `bytes_out` gets
+// the bytes it was read from, if any.
 Result<std::optional<ColumnIndex>> ReadColumnIndex(const Context& ctx, ByteSource& source,
                                                    const ChunkView& chunk, size_t page_count,
-                                                   std::string_view what);
+                                                   std::string_view what,
+                                                   std::string* bytes_out = nullptr);
 // Sets boundary_order from the values (PageIndex.md): null pages are skipped. Unordered for columns
 // whose order we do not know.
 void SetBoundaryOrder(ColumnIndex& index, const LeafColumn& column);

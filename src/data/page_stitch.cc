@@ -222,6 +222,9 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
   }
   if (parts.empty()) return {};
   PF_TRY(FetchAhead(ctx, parts, file.columns().size()));
+  const auto drop_fetched = [&] {
+    for (const StitchPart& part : parts) part.input->source->DropBefore(INT64_MAX);
+  };
   PF_TRY(file.BeginRowGroup(ctx, row_count()));
   ColumnReencoder reencoder(parts, file.columns(), options_, memory_, counts_);
   counts_.columns.resize(file.columns().size());
@@ -239,13 +242,17 @@ Status StitchedRun::WriteTo(const Context& ctx, ParquetAssembler& file) const {
     }
     if (joined.code() != Code::kRefused) return joined;
     if (Status encoded = reencoder.CopyTo(ctx, i, file); !encoded.ok()) {
-      if (encoded.code() == Code::kRefused) file.AbandonRowGroup();
+      if (encoded.code() == Code::kRefused) {
+        // Its rows are decoded instead, which takes the memory.
+        drop_fetched();
+        file.AbandonRowGroup();
+      }
       return encoded;
     }
     own.rows_decoded += row_count();
     if (own.decode_reason.empty()) own.decode_reason = joined.message();
   }
-  for (const StitchPart& part : parts) part.input->source->DropBefore(INT64_MAX);
+  drop_fetched();
   return file.EndRowGroup(ctx);
 }
 

@@ -57,6 +57,7 @@ Status ParquetAssembler::BeginRowGroup(const Context& ctx, int64_t row_count,
   group_ = std::move(row_group);
   group_rows_ = row_count;
   group_start_ = chunk_start_ = offset_;
+  group_late_bytes_ = late_bytes_;
   late_indexes_.emplace_back();
   nan_counts_.emplace_back();
   bloom_filters_.clear();
@@ -117,6 +118,7 @@ void ParquetAssembler::AbandonRowGroup() {
   chunks_.clear();
   bloom_filters_.clear();
   late_indexes_.pop_back();
+  late_bytes_ = group_late_bytes_;
   nan_counts_.pop_back();
 }
 

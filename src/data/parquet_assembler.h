@@ -107,6 +107,7 @@ class ParquetAssembler {
   int64_t group_rows_ = 0;
   int64_t group_start_ = 0;
   int64_t chunk_start_ = 0;
+  int64_t group_late_bytes_ = 0;  // late_bytes_ before it
 
   std::vector<ThriftValue> row_groups_;
   std::vector<MemoryGrant> grants_;                     // by row group: metadata and late indexes

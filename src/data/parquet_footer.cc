@@ -223,7 +223,7 @@ Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
     return Status(
         Code::kExhausted,
         fmt::format("read footer of {}: {} bytes in memory, which the budget of {} has no "
-                    "room for (raise --memory)",
+                    "room for (more memory: --memory)",
                     file_name, length * kTreeBytesPerByte, ctx.memory.limit_bytes()));
   }
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {

@@ -17,7 +17,9 @@ namespace {
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 using data::testing::ExpectSameRows;
 using data::testing::ParquetRewriteFixture;
+using data::testing::RandomBatch;
 using data::testing::ReadAll;
+using data::testing::ToTable;
 using SchemaPtr = std::shared_ptr<arrow::Schema>;
 using TablePtr = std::shared_ptr<arrow::Table>;
 
@@ -69,8 +71,22 @@ class ParquetForeign : public ParquetRewriteFixture {
 
   TablePtr ReadWhole(const std::string& key) { return ReadAll(ctx_, *Open(key)); }
 
-  const ThriftValue* StatisticsOf(const ParquetFooter& footer, int leaf) {
-    return footer.chunk(0, leaf).Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  // What comes out is `wanted`, however the rows get there.
+  void ExpectRows(const std::vector<std::string>& keys, const arrow::Table& wanted) {
+    for (const bool decodes : {false, true}) {
+      for (const std::optional<ParquetCodec> codec :
+           {std::optional<ParquetCodec>(), std::optional(ParquetCodec::kSnappy)}) {
+        const auto done = Concat(keys, {.decodes_always = decodes, .codec = codec});
+        ASSERT_TRUE(done.ok()) << done.status().ToString();
+        ExpectSameRows(*Read("out", nullptr), wanted);
+      }
+    }
+  }
+
+  const ThriftValue* StatisticsOf(const ParquetFooter& footer, int leaf, int row_group = 0) {
+    return footer.chunk(row_group, leaf)
+        .Find(column_chunk::kMetaData)
+        ->Find(column_metadata::kStatistics);
   }
 };
 
@@ -90,6 +106,12 @@ TEST_F(ParquetForeign, GroupsWithoutIdsAboveLeavesWithIdsKeepTheirValues) {
     EXPECT_EQ(done->steps[0].kind, decodes ? StepKind::kDecode : StepKind::kStitch);
     ExpectSameRows(*ReadWhole("out"), *Twice(table));
   }
+  const auto flat_and_group = arrow::schema({schema->field(0), schema->field(1)});
+  const auto a = RandomBatch(random_, flat_and_group, 50);
+  const auto b = RandomBatch(random_, flat_and_group, 70);
+  Write("a", {a});
+  Write("b", {b});
+  ExpectRows({"a", "b"}, *ToTable({a, b}));
   // The same for readers that look for ids: what is wanted without one is found by its name.
   ScanSpec spec;
   spec.wanted = schema;
@@ -108,7 +130,9 @@ TEST_F(ParquetForeign, ColumnsOfOneNameOrIdKeepTheirOwnValues) {
       arrow::schema({arrow::field("a", arrow::int64()), arrow::field("a", arrow::int64())});
   const auto same_ids = arrow::schema({WithFieldId(arrow::field("x", arrow::int64()), 1),
                                        WithFieldId(arrow::field("y", arrow::int64()), 1)});
-  for (const auto& schema : {same_names, same_ids}) {
+  const auto same_both = arrow::schema({WithFieldId(arrow::field("a", arrow::int64()), 7),
+                                        WithFieldId(arrow::field("a", arrow::int64()), 7)});
+  for (const auto& schema : {same_names, same_ids, same_both}) {
     const auto table = FromJson(schema, "[[1, 10], [2, 20], [3, 30]]");
     WriteTable("in", *table);
     for (const ConcatOptions& options :
@@ -118,19 +142,27 @@ TEST_F(ParquetForeign, ColumnsOfOneNameOrIdKeepTheirOwnValues) {
       ASSERT_TRUE(done.ok()) << done.status().ToString();
       ExpectSameRows(*ReadWhole("out"), *Twice(table));
     }
+    const auto batch = RandomBatch(random_, schema, 80);
+    Write("own", {batch});
+    ExpectRows({"own", "own"}, *ToTable({batch, batch}));
     const std::string keys[] = {"in"};
     ASSERT_TRUE(store_.Delete(ctx_, keys).ok());
   }
 }
 
 TEST_F(ParquetForeign, AColumnIsNotTakenTwiceNorOneOfTwoChosen) {
-  const auto one = arrow::schema({arrow::field("a", arrow::int64())});
-  const auto two =
-      arrow::schema({arrow::field("a", arrow::int64()), arrow::field("a", arrow::int64())});
-  WriteTable("one", *FromJson(one, "[[1]]"));
-  WriteTable("two", *FromJson(two, "[[1, 10]]"));
-  EXPECT_EQ(Concat({"one", "two"}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Concat({"two", "one"}).status().code(), Code::kInvalidArgument);
+  const auto bare = arrow::field("a", arrow::int64());
+  for (const auto& field : {bare, WithFieldId(bare, 7)}) {
+    WriteTable("one", *FromJson(arrow::schema({field}), "[[1]]"));
+    WriteTable("two", *FromJson(arrow::schema({field, field}), "[[1, 10]]"));
+    for (const auto& keys : {std::vector<std::string>{"one", "two"}, {"two", "one"}}) {
+      const auto done = Concat(keys);
+      EXPECT_EQ(done.status().code(), Code::kInvalidArgument);
+      EXPECT_EQ(done.status().explanation().pf_number, 8009) << done.status().ToString();
+    }
+    const std::string keys[] = {"one", "two"};
+    ASSERT_TRUE(store_.Delete(ctx_, keys).ok());
+  }
 }
 
 // A step of a concatenation never makes values up.
@@ -186,6 +218,45 @@ TEST_F(ParquetForeign, BoundsWithoutAnOrderAreNotCopied) {
   }
 }
 
+// Bounds are compared with what the new file says of their order.
+TEST_F(ParquetForeign, OfTwoRowGroupsTheSoundOneKeepsItsBounds) {
+  const auto schema =
+      arrow::schema({arrow::field("text", arrow::utf8()), arrow::field("n", arrow::int64())});
+  arrow::StringBuilder texts;
+  arrow::Int64Builder numbers;
+  for (int64_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(texts.Append("row " + std::to_string(random_.Next() % 1000)).ok());
+    ASSERT_TRUE(numbers.Append(static_cast<int64_t>(random_.Next())).ok());
+  }
+  const auto batch = arrow::RecordBatch::Make(
+      schema, 300, {texts.Finish().ValueOrDie(), numbers.Finish().ValueOrDie()});
+  Write("a", {batch});
+  Write("b", {batch});
+  EditFooter("b", [](ThriftValue& tree) { tree.Remove(file_metadata::kColumnOrders); });
+  for (const std::vector<std::string>& inputs :
+       {std::vector<std::string>{"b", "a"}, std::vector<std::string>{"a", "b"}}) {
+    for (const int64_t group_bytes : {int64_t{1} << 10, int64_t{64} << 20}) {
+      const auto report = Concat(inputs, {.row_group_bytes = group_bytes});
+      ASSERT_TRUE(report.ok()) << report.status().ToString();
+      const auto out = Input("out");
+      int with_bounds = 0;
+      for (int g = 0; g < out->footer.row_group_count(); ++g) {
+        const auto bounds_of = [&](int leaf) {
+          const ThriftValue* const stats = StatisticsOf(out->footer, leaf, g);
+          return stats != nullptr && stats->Find(statistics::kMinValue) != nullptr;
+        };
+        if (bounds_of(0)) ++with_bounds;
+        // Numbers have one order.
+        EXPECT_TRUE(bounds_of(1));
+        EXPECT_EQ(out->footer.chunk(g, 0).Find(column_chunk::kColumnIndexOffset) != nullptr,
+                  bounds_of(0));
+      }
+      // Of two row groups the sound one keeps them; one that is joined has none.
+      EXPECT_EQ(with_bounds, out->footer.row_group_count() == 2 ? 1 : 0);
+    }
+  }
+}
+
 // An order that is not the type's (IEEE 754 total order, or one to come).
 TEST_F(ParquetForeign, BoundsInAnotherOrderAreNotCopied) {
   const auto schema = arrow::schema({arrow::field("d", arrow::float64())});
@@ -230,9 +301,11 @@ TEST_F(ParquetForeign, LocalTimesAreNotJoinedWithInstants) {
   WriteTable("local", *FromJson(local, "[[1]]"));
   WriteTable("instant", *FromJson(instant, "[[2]]"));
   for (const auto& keys : {std::vector<std::string>{"local", "instant"}, {"instant", "local"}}) {
-    const auto done = Concat(keys);
-    EXPECT_EQ(done.status().code(), Code::kInvalidArgument);
-    EXPECT_EQ(done.status().explanation().pf_number, 8009);
+    for (const bool decodes : {false, true}) {
+      const auto done = Concat(keys, {.decodes_always = decodes});
+      EXPECT_EQ(done.status().code(), Code::kInvalidArgument);
+      EXPECT_EQ(done.status().explanation().pf_number, 8009);
+    }
   }
   ScanSpec spec;
   spec.wanted = instant;
@@ -248,10 +321,11 @@ TEST_F(ParquetForeign, ANullInARequiredInnerFieldIsFoundWithItsRow) {
          arrow::field("l", arrow::list(arrow::field("element", arrow::int32(), is_nullable))),
          arrow::field("m", arrow::map(arrow::utf8(), arrow::field("value", arrow::struct_({a}))))});
   };
-  const auto read = [&](std::string_view rows) {
-    WriteTable("in", *FromJson(of(true), rows));
+  const auto read_as = [&](const SchemaPtr& schema, const SchemaPtr& wanted,
+                           std::string_view rows) {
+    WriteTable("in", *FromJson(schema, rows));
     ScanSpec spec;
-    spec.wanted = of(false);
+    spec.wanted = wanted;
     spec.mapping.match = MatchBy::kName;
     const auto source = Open("in", spec);
     const auto batch = source->Next(ctx_);
@@ -263,6 +337,7 @@ TEST_F(ParquetForeign, ANullInARequiredInnerFieldIsFoundWithItsRow) {
     }
     return std::to_string((*batch)->num_rows());
   };
+  const auto read = [&](std::string_view rows) { return read_as(of(true), of(false), rows); };
   // Nulls above hide what is below.
   EXPECT_EQ(read(R"([[null, null, null], [[1], [2, 3], [["k", [4]], ["l", null]]]])"), "2");
   EXPECT_NE(read(R"([[null, [], []], [[null], [], []]])").find("column s.a, row 1"),
@@ -273,6 +348,20 @@ TEST_F(ParquetForeign, ANullInARequiredInnerFieldIsFoundWithItsRow) {
   EXPECT_NE(
       read(R"([[[1], [], [["k", [4]]]], [[1], [], [["k", [4]], ["l", [null]]]]])").find("row 1"),
       std::string::npos);
+  // Of a group with more fields, alone and in lists: null itself, or with the null inside.
+  const auto of_two = [](bool is_nullable) {
+    const auto inner = arrow::struct_(
+        {arrow::field("x", arrow::int32(), is_nullable), arrow::field("y", arrow::int8())});
+    return arrow::schema(
+        {arrow::field("s", inner), arrow::field("l", arrow::list(arrow::field("element", inner)))});
+  };
+  const auto read_two = [&](std::string_view rows) {
+    return read_as(of_two(true), of_two(false), rows);
+  };
+  EXPECT_EQ(read_two("[[[1, 1], [[1, 1], null]], [null, []], [[3, 3], [[3, 3]]]]"), "3");
+  EXPECT_NE(read_two("[[[1, 1], [[1, 1], null]], [null, []], [[null, 3], [[null, 3]]]]")
+                .find("s.x, row 2"),
+            std::string::npos);
 }
 
 // INT96 columns as fixed values of twelve bytes, and the footer then says what they are.
@@ -356,6 +445,48 @@ TEST_F(ParquetInt96, ConcatNeverChangesATime) {
   const auto nanos = Wanted(arrow::TimeUnit::NANO);
   WriteTable("nanos", *FromJson(nanos, "[[1]]"));
   EXPECT_EQ(Concat({"nanos", "in"}).status().code(), Code::kCorruption);
+  // What fits is joined; what does not is refused with its row.
+  WriteTable("micros", *FromJson(Wanted(arrow::TimeUnit::MICRO), "[[1]]"));
+  WriteInt96("near", {Bytes(1'000, kDayOf1970), Bytes(86'399'999'995'000, kDayOf1970 - 1)});
+  WriteInt96("digits", {Bytes(1'000, kDayOf1970), Bytes(1'000'000'123, kDayOf1970)});
+  WriteInt96("far", {Bytes(0, kDayOf1970), Bytes(0, kDayOf1970), Bytes(0, kDayOf2500)});
+  ASSERT_TRUE(Concat({"nanos", "near"}).ok());
+  ASSERT_TRUE(Concat({"nanos", "digits"}).ok());
+  ASSERT_TRUE(Concat({"micros", "near"}).ok());
+  ASSERT_TRUE(Concat({"micros", "far"}).ok());
+  const auto far = Concat({"nanos", "far"}).status();
+  EXPECT_NE(far.ToString().find("column t, row 2"), std::string::npos) << far.ToString();
+  const auto digits = Concat({"micros", "digits"}).status();
+  EXPECT_NE(digits.ToString().find("column t, row 1"), std::string::npos) << digits.ToString();
+}
+
+// Such a column is checked whole, so its row groups are read whole.
+TEST_F(ParquetInt96, PagesArePickedWhereNoneIsWanted) {
+  arrow::Int64Builder keys;
+  arrow::TimestampBuilder times(arrow::timestamp(arrow::TimeUnit::MICRO),
+                                arrow::default_memory_pool());
+  for (int64_t i = 0; i < 400; ++i) ASSERT_TRUE(keys.Append(i).ok() && times.Append(i).ok());
+  const auto key = arrow::field("k", arrow::int64());
+  const auto time = arrow::field("t", arrow::timestamp(arrow::TimeUnit::MICRO));
+  parquet::WriterProperties::Builder builder;
+  builder.enable_write_page_index()->max_rows_per_page(20)->write_batch_size(20);
+  WriteByLibrary("in",
+                 *arrow::Table::Make(arrow::schema({key, time}),
+                                     {keys.Finish().ValueOrDie(), times.Finish().ValueOrDie()}),
+                 1000, builder, true);
+  for (const bool has_times : {false, true}) {
+    ScanSpec spec;
+    spec.wanted = has_times ? arrow::schema({key, time}) : arrow::schema({key});
+    spec.mapping.match = MatchBy::kName;
+    spec.ranges = {{.column = {.id = -1, .name = "k"}}};
+    spec.ranges[0].equals = {Scalar::Int64(123)};
+    const auto source = Open("in", spec);
+    const auto rows = ReadAll(ctx_, *source);
+    EXPECT_EQ(source->counts().rows_pruned_in_pages, has_times ? 0 : 380);
+    EXPECT_EQ(rows->num_rows(), has_times ? 400 : 20);
+    const auto first = std::static_pointer_cast<arrow::Int64Array>(rows->column(0)->chunk(0));
+    EXPECT_EQ(first->Value(0), has_times ? 0 : 120);
+  }
 }
 
 // A required integer column whose pages hold so many rows each.
@@ -460,17 +591,28 @@ TEST(ChunkStatistics, HostileCountsAreDropped) {
 // by the columns.
 TEST_F(ParquetForeign, ADictionaryInMemoryIsNoTypeOfAColumn) {
   const auto dictionary = arrow::dictionary(arrow::int32(), arrow::utf8());
-  const auto one = arrow::schema({arrow::field("s", dictionary)});
-  const auto two = arrow::schema({arrow::field("s", arrow::utf8(), false)});
-  const auto text = FromJson(two, R"([["a"], ["b"]])");
+  const auto group_of = [](const std::shared_ptr<arrow::DataType>& type) {
+    return arrow::struct_({arrow::field("d", type)});
+  };
+  const auto one =
+      arrow::schema({arrow::field("s", dictionary), arrow::field("g", group_of(dictionary)),
+                     arrow::field("l", arrow::list(group_of(dictionary)))});
+  const auto two = arrow::schema({arrow::field("s", arrow::utf8(), false),
+                                  arrow::field("g", group_of(arrow::utf8())),
+                                  arrow::field("l", arrow::list(group_of(arrow::utf8())))});
+  const auto text = FromJson(two, R"([["a", ["a"], [["a"]]], ["b", ["b"], [["b"]]]])");
   const auto encoded =
       arrow::DictionaryArray::FromArrays(
           dictionary, arrow::json::ArrayFromJSONString(arrow::int32(), "[0, 1]").ValueOrDie(),
           arrow::json::ArrayFromJSONString(arrow::utf8(), R"(["a", "b"])").ValueOrDie())
           .ValueOrDie();
+  const auto group = arrow::StructArray::Make({encoded}, {"d"}).ValueOrDie();
+  const auto offsets = arrow::json::ArrayFromJSONString(arrow::int32(), "[0, 1, 2]").ValueOrDie();
+  const auto lists = std::make_shared<arrow::ListArray>(one->field(2)->type(), 2,
+                                                        offsets->data()->buffers[1], group);
   auto stream = arrow::io::BufferOutputStream::Create().ValueOrDie();
   const auto properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-  ASSERT_TRUE(parquet::arrow::WriteTable(*arrow::Table::Make(one, {encoded}),
+  ASSERT_TRUE(parquet::arrow::WriteTable(*arrow::Table::Make(one, {encoded, group, lists}),
                                          arrow::default_memory_pool(), stream, 100,
                                          parquet::default_writer_properties(), properties)
                   .ok());
@@ -480,6 +622,7 @@ TEST_F(ParquetForeign, ADictionaryInMemoryIsNoTypeOfAColumn) {
     const auto done = Concat(keys);
     ASSERT_TRUE(done.ok()) << done.status().ToString();
     EXPECT_EQ(done->output.row_count, 4);
+    ASSERT_TRUE(Concat(keys, {.decodes_always = true}).ok());
   }
 }
 

@@ -43,9 +43,12 @@ Result<OpenedFile> OpenFooter(const Context& ctx, ByteSource& source, std::strin
   OpenedFile file;
   PF_ASSIGN(file.footer, ReadParquetFooter(ctx, source, file_name));
   const int64_t length = file.footer.file_size_bytes - kTrailerBytes - file.footer.footer_start;
-  if (file.footer.charge != nullptr) {
-    PF_ASSIGN(file.grant, ctx.memory.TryReserve(file.footer.charge->size_bytes()));
+  auto grant = ctx.memory.TryReserve(file.footer.charge->size_bytes());
+  if (!grant.ok()) {
+    return Status(grant.status())
+        .With(fmt::format("read footer of {} (more memory: --memory)", file_name));
   }
+  file.grant = std::move(grant).value();
   std::string bytes(static_cast<size_t>(length), '\0');
   PF_TRY(source.ReadAt(ctx, file.footer.footer_start, std::as_writable_bytes(std::span(bytes))));
   auto status = CatchParquet([&]() -> Status {
@@ -145,9 +148,9 @@ class Source final : public ParquetSource {
     PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
     footer_ = std::move(file.footer);
     metadata_grant_ = std::move(file.grant);
-    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata),
-                                  Int96Unit(spec_.wanted.get()), spec_.stream_bytes_max, memory_));
     int96_unit_ = Int96Unit(spec_.wanted.get());
+    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata), int96_unit_,
+                                  spec_.stream_bytes_max, memory_));
     std::shared_ptr<arrow::Schema> schema;
     PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
     PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
@@ -248,7 +251,10 @@ class Source final : public ParquetSource {
       int64_t rows = 0;
       for (const RowRun& run : selected_) rows += static_cast<int64_t>(run.size());
       const int64_t left_out = group_->row_count - rows;
-      if (static_cast<double>(left_out) >= kPageShare * static_cast<double>(group_->row_count)) {
+      // INT96 is checked whole, which is cheap only where it was fetched ahead.
+      const bool is_worth_it =
+          static_cast<double>(left_out) >= kPageShare * static_cast<double>(group_->row_count);
+      if (is_worth_it && !HasInt96()) {
         ++counts_.row_groups_read;
         counts_.rows_pruned_in_pages += left_out;
         return OpenPagesOfGroup(ctx);
@@ -266,11 +272,19 @@ class Source final : public ParquetSource {
     });
   }
 
+  bool IsInt96(int leaf) const {
+    const parquet::FileMetaData& metadata = *reader_->parquet_reader()->metadata();
+    return metadata.schema()->Column(leaf)->physical_type() == parquet::Type::INT96;
+  }
+  bool HasInt96() const {
+    const std::vector<int>& leaves = output_->leaves();
+    return std::any_of(leaves.begin(), leaves.end(), [&](int leaf) { return IsInt96(leaf); });
+  }
+
   Status CheckInt96() {
     parquet::ParquetFileReader& file = *reader_->parquet_reader();
     for (const int leaf : output_->leaves()) {
-      const auto type = file.metadata()->schema()->Column(leaf)->physical_type();
-      if (type != parquet::Type::INT96) continue;
+      if (!IsInt96(leaf)) continue;
       // Where no type is asked for, a time is shown as far as microseconds show it.
       const DigitsOfTimes digits =
           spec_.wanted == nullptr ? DigitsOfTimes::kMayBeCut : spec_.mapping.digits;
@@ -290,7 +304,6 @@ class Source final : public ParquetSource {
     next_run_ = 0;
     run_done_ = 0;
     if (output_->leaves().empty()) return {};
-    PF_TRY(CheckInt96());
     reader_->set_batch_size(output_->next_rows());
     // The schema of exactly the leaves that are read.
     Status status = CatchParquet([&]() -> Status {

@@ -164,28 +164,26 @@ void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chun
 
 // The new file says that bounds are ordered as types are, and not who wrote them: those of another
 // order, and the deprecated ones that were wrong in old writers, would be believed.
-void DropUntrueBounds(const LeafColumn& column, BoundOrder order, EncodedChunk& encoded) {
+void DropUntrueBounds(const LeafColumn& column, BoundOrder order, ThriftValue& chunk) {
   ThriftValue* const stats =
-      encoded.chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
-  const bool has_stats = stats != nullptr && stats->type() == ThriftType::kStruct;
-  if (has_stats && !DeprecatedBoundsHold(column)) {
+      chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  if (stats == nullptr || stats->type() != ThriftType::kStruct) return;
+  if (!DeprecatedBoundsHold(column)) {
     stats->Remove(statistics::kMin);
     stats->Remove(statistics::kMax);
   }
   if (BoundsHold(column, order)) return;
-  encoded.column_index.clear();
-  if (!has_stats) return;
   for (const int16_t id : {statistics::kMinValue, statistics::kMaxValue,
                            statistics::kIsMinValueExact, statistics::kIsMaxValueExact}) {
     stats->Remove(id);
   }
 }
 
-// A column index with a page whose bound cannot be cut is dropped: it has no way to say "unknown".
-Result<std::string> CutColumnIndex(const LeafColumn& column, size_t bytes_max, std::string bytes,
-                                   std::string_view file_name) {
-  if (bytes.empty() || column.type != ParquetType::kByteArray) return bytes;
-  PF_ASSIGN(ColumnIndex index, ParseColumnIndex(bytes, file_name));
+// The bytes of an index with shorter bounds; as they are when none is too long. An index with a
+// page whose bound cannot be cut is dropped: it has no way to say "unknown".
+std::string CutColumnIndex(const LeafColumn& column, size_t bytes_max, ColumnIndex index,
+                           std::string bytes) {
+  if (column.type != ParquetType::kByteArray) return bytes;
   bool all_exact = true;
   for (size_t i = 0; i < index.null_pages.size(); ++i) {
     if (!CutBound(column, true, bytes_max, index.min_values[i], all_exact) ||
@@ -218,32 +216,29 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
     // Some writers store 0 or the data page's own offset for "none".
     encoded.chunk.Find(column_chunk::kMetaData)->Remove(column_metadata::kDictionaryPageOffset);
   }
+  const LeafColumn& column = file.columns()[file.open_chunk_count()];
+  const BoundOrder order = BoundOrderOf(footer.tree, leaf);
   PF_ASSIGN(auto offsets, ReadOffsetIndex(ctx, source, view, row_count, file_name));
+  std::optional<ColumnIndex> index;
   if (offsets) {
-    if (view.column_index.length > 0) {
-      // Checked before it is handed on: an index whose pages are not those of the chunk makes a
-      // file that nobody can read.
-      PF_ASSIGN(encoded.column_index, ReadRange(ctx, source, view.column_index, file_name));
-      PF_ASSIGN(const ColumnIndex index, ParseColumnIndex(encoded.column_index, file_name));
-      if (index.null_pages.size() != offsets->pages.size()) {
-        return Status(Code::kCorruption,
-                      fmt::format("read page index of {}: {} pages in the column index, {} in the "
-                                  "offset index",
-                                  file_name, index.null_pages.size(), offsets->pages.size()));
-      }
+    // Checked before it is handed on: an index whose pages are not those of the chunk makes a file
+    // that nobody can read. One of untrue bounds is not handed on.
+    if (BoundsHold(column, order)) {
+      PF_ASSIGN(index, ReadColumnIndex(ctx, source, view, offsets->pages.size(), file_name,
+                                       &encoded.column_index));
     }
     encoded.offset_index = std::move(offsets->tree);
   }
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
   if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
-  DropUntrueBounds(file.columns()[file.open_chunk_count()], BoundOrderOf(footer.tree, leaf),
-                   encoded);
+  DropUntrueBounds(column, order, encoded.chunk);
   if (bound_bytes_max > 0) {
-    const size_t at = file.open_chunk_count();
     const auto limit = static_cast<size_t>(bound_bytes_max);
-    CutStatistics(file.columns()[at], limit, encoded.chunk);
-    PF_ASSIGN(encoded.column_index, CutColumnIndex(file.columns()[at], limit,
-                                                   std::move(encoded.column_index), file_name));
+    CutStatistics(column, limit, encoded.chunk);
+    if (index) {
+      encoded.column_index =
+          CutColumnIndex(column, limit, std::move(*index), std::move(encoded.column_index));
+    }
   }
   return file.EndChunk(std::move(encoded));
 }

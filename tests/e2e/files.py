@@ -374,7 +374,7 @@ def test_odd_files_keep_their_values_or_are_refused(folder, server, place):
 
 
 def test_more_files_than_may_be_open(folder, server, place):
-    """The limit of the shell is raised as far as it goes."""
+    """The limit of the shell is raised."""
     rig = local(folder, place)
     os.makedirs(os.path.join(folder, "many"))
     one = os.path.join(folder, "one.parquet")
