@@ -18,7 +18,6 @@ Status PartPlan::Add(Task task) {
   PF_ASSIGN(clickhouse::RewriteTaskSpec part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
   rows_ += part.rows;
   size_bytes_ += part.size_bytes;
-  ++offer_.ready_tasks;
   offer_.ready_bytes += task.size_bytes;
   offer_.tasks.push_back(std::move(task));
   specs_.push_back(std::move(part));

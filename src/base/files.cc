@@ -186,12 +186,12 @@ Status UniqueFd::Close() {
 Status ErrnoStatus(int error_number, std::string_view doing) {
   const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
   const bool has_many_open = error_number == EMFILE || error_number == ENFILE;
+  const char* remedy = "see to the rights of the file or folder that is named";
+  if (is_full) remedy = "free space on that disk, or choose another folder";
+  if (has_many_open) remedy = "let the process open more files: ulimit -n 65536";
   return Status(CodeOfErrno(error_number),
                 fmt::format("{}: {}", doing, std::generic_category().message(error_number)))
-      .Explain(is_full ? 7007 : 7015, "files of this machine",
-               is_full         ? "free space on that disk, or choose another folder"
-               : has_many_open ? "let the process open more files: ulimit -n 65536"
-                               : "see to the rights of the file or folder that is named");
+      .Explain(is_full ? 7007 : 7015, "files of this machine", remedy);
 }
 
 Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags, int mode) {

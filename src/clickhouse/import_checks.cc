@@ -22,7 +22,7 @@ bool IsBefore(const ArtifactTask& a, const ArtifactTask& b) {
 }
 
 Result<ArtifactTask> ArtifactTaskOf(const Task& task, const RewriteJobSpec& job) {
-  ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0};
+  ArtifactTask one{.id = task.id, .partition = {}, .min_block = 0, .winner = task.winner};
   PF_ASSIGN(const RewriteTaskSpec spec, RewriteTaskSpec::FromJson(task.payload));
   const Result<PartName> name = ParsePartName(spec.part_name);
   if (name.ok()) {

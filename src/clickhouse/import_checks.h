@@ -21,6 +21,7 @@ struct ArtifactTask {
   TaskId id;
   std::string partition;  // empty where one count of blocks goes through all partitions
   int64_t min_block = 0;
+  uint64_t winner = 0;  // epoch of the attempt that stands
 };
 
 // Whether the source counts its blocks through all partitions, as tables that are not replicated

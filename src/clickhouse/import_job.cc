@@ -104,11 +104,8 @@ void FailPart(const Context& ctx, JobStore& state, const JobId& job, const TaskI
     return;
   }
   Settlement settlement;
-  TaskEdit& edit = settlement.edits.emplace_back();
-  edit.id = id;
-  edit.from = TaskState::kFinished;
-  edit.epoch = task->epoch;
-  edit.to = TaskState::kFailed;
+  TaskEdit& edit = settlement.edits.emplace_back(EditTo(*task, TaskState::kFailed));
+  edit.from = TaskState::kFinished;  // what somebody else has taken meanwhile is not ours to fail
   edit.failure_class = FailureClassName(FailureClass::kData);
   edit.error = RecordedError(why);
   Ignore(ctx, state.Amend(ctx, job, settlement), "the part stays FINISHED");
@@ -330,6 +327,10 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   summary.table = request.table.ToString();
   summary.already_imported = CountOf(view, TaskState::kImported);
   PF_ASSIGN(const bool keeps_every_row, KeepsEveryRow(target));
+  const auto is_nothing_told = [&summary] {
+    return summary.imported == 0 && summary.failed.empty() && summary.in_doubt.empty() &&
+           summary.conflicts.empty();
+  };
   const auto run = [&]() -> Status {
     PF_TRY(ProbeDetached(ctx, target));
     if (request.requires_empty || summary.already_imported > 0)
@@ -366,6 +367,15 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     // Artifacts that are FINISHED as before, with what was in their way.
     std::vector<std::pair<std::string, Status>> taken_back;
     int64_t taken_back_in_row = 0;
+    // A full disk is in the way of the others, too; of what the store refuses only the next ones
+    // tell.
+    const auto take_back = [&](const std::string& part, Status why) -> Status {
+      const std::lock_guard hold(mutex);
+      ++taken_back_in_row;
+      if (why.code() == Code::kExhausted || taken_back_in_row > kTakenBackInRowMax) return why;
+      taken_back.emplace_back(part, std::move(why));
+      return {};
+    };
     const auto has_stopped = [&] {
       const std::lock_guard hold(mutex);
       return !taken_back.empty() || !summary.failed.empty() || !summary.in_doubt.empty() ||
@@ -377,17 +387,8 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
           PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
-          // Taken back, and FINISHED as before. A full disk is in the way of the others, too; of
-          // what the store refuses only the next ones tell.
-          if (task.state == TaskState::kFinished) {
-            Status why = TakenBack(AbortReason(*carried), target);
-            const std::lock_guard hold(mutex);
-            ++taken_back_in_row;
-            if (why.code() == Code::kExhausted || taken_back_in_row > kTakenBackInRowMax)
-              return why;
-            taken_back.emplace_back(part, std::move(why));
-            return {};
-          }
+          if (task.state == TaskState::kFinished)
+            return take_back(part, TakenBack(AbortReason(*carried), target));
           note(part, AbortReason(*carried), PartAfter::kFailed);
           return {};
         }
@@ -466,8 +467,9 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
         if (code == Code::kCancelled || code == Code::kUnavailable ||
             code == Code::kUnknownOutcome || is_wrong_store)
           return proposed.status();
-        const bool is_damaged = (code == Code::kCorruption || code == Code::kNotFound) &&
-                                !IsOfSurroundings(proposed.status());
+        // Says nothing about the artifact, and was refused before anything was decided.
+        if (IsOfSurroundings(proposed.status())) return take_back(id, proposed.status());
+        const bool is_damaged = code == Code::kCorruption || code == Code::kNotFound;
         if (is_damaged) FailPart(inner, state, request.job_id, id, proposed.status());
         note(id, proposed.status(), is_damaged ? PartAfter::kFailed : PartAfter::kAsBefore);
         return {};
@@ -489,9 +491,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     };
     PF_TRY(ParallelFor(ctx, total, threads, import_one));
     // When nothing at all went further, it is no matter of single artifacts.
-    if (!taken_back.empty() && summary.imported == 0 && summary.failed.empty() &&
-        summary.in_doubt.empty() && summary.conflicts.empty())
-      return taken_back.front().second;
+    if (!taken_back.empty() && is_nothing_told()) return taken_back.front().second;
     for (const auto& [part, why] : taken_back) note(part, why, PartAfter::kAsBefore);
     return {};
   };
@@ -499,9 +499,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
   if (summary.ended_early.ok())
     summary.ended_early = CompareTotals(ctx, state, engine, target, request, summary);
   lock->Release(ctx);
-  const bool is_nothing_told = summary.imported == 0 && summary.failed.empty() &&
-                               summary.in_doubt.empty() && summary.conflicts.empty();
-  if (is_nothing_told) PF_TRY(summary.ended_early);
+  if (is_nothing_told()) PF_TRY(summary.ended_early);
   return summary;
 }
 

@@ -381,6 +381,25 @@ TEST_F(ImportOutcome, AFullDiskEndsTheImportAndLeavesNothingBehind) {
   EXPECT_EQ(Rows(), "2");
 }
 
+TEST_F(ImportOutcome, AStoreThatRefusesEveryReadIsNotAskedForEveryArtifact) {
+  std::vector<std::string> parts;
+  for (int i = 1; i <= 12; ++i) parts.push_back(fmt::format("({}, 10, '2024-01-05')", i));
+  Finish(parts);
+  ImportRequest request = Serial();
+  int64_t asked = 0;
+  request.store_of_bucket = [&](const Context&, const std::string&) -> Result<ObjectStore*> {
+    ++asked;
+    return Status(Code::kRefused, "HTTP status 403").Explain(7003, "forge", "see to the key");
+  };
+  EXPECT_EQ(Number(Import(request)), 7003);
+  EXPECT_EQ(asked, 9);
+  EXPECT_EQ(rig_.Count(TaskState::kFinished), 12);
+  const auto imported = Import(Serial());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
+  EXPECT_EQ(Rows(), "12");
+}
+
 TEST_F(ImportOutcome, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
   Finish(kTwoParts);
   rig_.faults().Set("clickhouse.pieces_staged", [](int64_t hit) -> Status {

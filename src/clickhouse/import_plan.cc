@@ -11,20 +11,19 @@ namespace {
 
 // Of an artifact, what the attempt that stands recorded.
 Result<PlannedArtifact> PlannedOf(const Context& ctx, JobStore& state, const std::string& job,
-                                  const TaskId& id) {
-  PF_ASSIGN(const Task task, state.GetTask(ctx, job, id));
-  PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, job, id));
+                                  const ArtifactTask& task) {
+  PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, job, task.id));
   for (const AttemptView& attempt : attempts) {
     if (task.winner == 0 || attempt.epoch != task.winner) continue;
     PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
-    PlannedArtifact planned{.part_id = id,
+    PlannedArtifact planned{.part_id = task.id,
                             .partition_parts = output.partition_parts,
                             .rows = output.rows_out,
                             .bytes = output.bytes_out};
     for (const auto& [partition, parts] : output.partition_parts) planned.parts += parts;
     return planned;
   }
-  return Status(Code::kConflict, fmt::format("part {} has changed while it was read", id));
+  return Status(Code::kConflict, fmt::format("part {} has changed while it was read", task.id));
 }
 
 }  // namespace
@@ -52,7 +51,7 @@ Result<ImportPlan> PlanImport(const Context& ctx, JobStore& state, Engine& engin
     return NotFinished(request);
   std::set<std::string> partitions;
   for (const ArtifactTask& task : tasks) {
-    PF_ASSIGN(PlannedArtifact planned, PlannedOf(ctx, state, request.job_id, task.id));
+    PF_ASSIGN(PlannedArtifact planned, PlannedOf(ctx, state, request.job_id, task));
     plan.parts += planned.parts;
     plan.rows += planned.rows;
     plan.bytes += planned.bytes;

@@ -25,6 +25,23 @@ Status CannotPlace(const ImportTarget& target, const Status& why) {
                            target.owner_uid, target.owner_gid));
 }
 
+constexpr std::string_view kProbePrefix = "pftmp_probe_";
+constexpr int64_t kProbeLifeMsMax = 3'600'000;  // a check takes milliseconds
+
+// What killed imports left of the check. A young one may be that of a living import, whose lock may
+// be in another state store.
+void RemoveOldProbes(const Context& ctx, const ImportTarget& target) {
+  const Result<std::vector<std::string>> names = ListNames(target.detached());
+  if (!names.ok()) return;  // the check itself says what is wrong there
+  for (const std::string& name : *names) {
+    const std::filesystem::path path = target.detached() / name;
+    struct stat info {};
+    if (!name.starts_with(kProbePrefix) || lstat(path.c_str(), &info) != 0) continue;
+    if (ctx.clock.NowMs() - int64_t{info.st_mtim.tv_sec} * 1000 > kProbeLifeMsMax)
+      Ignore(ctx, RemoveTree(path), "an empty folder stays");
+  }
+}
+
 Status ChangeOwner(int directory_fd, const char* name, uid_t uid, gid_t gid,
                    const std::filesystem::path& path) {
   struct stat info {};
@@ -113,14 +130,8 @@ Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const 
 }
 
 Status ProbeDetached(const Context& ctx, const ImportTarget& target) {
-  const std::string prefix = "pftmp_probe_", name = prefix + RandomHex(ctx.random, 8);
-  // Of imports that were killed: a living one would hold the lock of the table.
-  if (const Result<std::vector<std::string>> left = ListNames(target.detached()); left.ok()) {
-    for (const std::string& one : *left) {
-      if (one.starts_with(prefix))
-        Ignore(ctx, RemoveTree(target.detached() / one), "an empty folder stays");
-    }
-  }
+  RemoveOldProbes(ctx, target);
+  const std::string name = std::string(kProbePrefix) + RandomHex(ctx.random, 8);
   const std::filesystem::path probe = target.detached() / name,
                               renamed = target.detached() / (name + "_renamed");
   const auto attempt = [&]() -> Status {

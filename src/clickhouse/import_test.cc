@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <iterator>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -51,6 +54,27 @@ TEST_F(ImportUnit, ABoundDirectoryIsFoundUnderAnEarlierToken) {
     EXPECT_EQ(LookForPiece(world_.context(), engine_, target, piece)->place, PiecePlace::kSetAside);
     fs::remove(target.detached() / ("other_" + earlier));
   }
+}
+
+// A young one may be that of an import that runs now, with another state store.
+TEST_F(ImportUnit, OnlyOldProbesAreRemoved) {
+  ImportTarget target;
+  target.table = {"db", "t"};
+  target.data_path = directory_.path();
+  target.owner_uid = geteuid();
+  target.owner_gid = getegid();
+  const fs::path young = target.detached() / "pftmp_probe_1",
+                 old = target.detached() / "pftmp_probe_2",
+                 other = target.detached() / "pftmp_all_1_1_0";
+  for (const fs::path& path : {young, old, other}) ASSERT_TRUE(MakeDirectories(path, 0750).ok());
+  for (const fs::path& path : {old, other})
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  const Status probed = ProbeDetached(world_.context(), target);
+  EXPECT_TRUE(probed.ok()) << probed.ToString();
+  EXPECT_TRUE(fs::exists(young));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(other));
+  EXPECT_EQ(std::distance(fs::directory_iterator(target.detached()), fs::directory_iterator()), 2);
 }
 
 // "Absent" after SENT means published: what cannot be read must never look absent.

@@ -126,10 +126,19 @@ void JobRig::RunJob(const std::string& destination_schema, const std::string& in
   Work(settings);
   for (const Task& task : Tasks(TaskState::kFailed)) ADD_FAILURE() << ErrorOf(task);
   for (const Task& task : Tasks(TaskState::kReady)) ADD_FAILURE() << "released: " << ErrorOf(task);
+  ExpectImported(oracle);
+  EXPECT_EQ(Count(TaskState::kImported), uploaded->parts);
+}
+
+void JobRig::MustUpload(const std::string& destination_schema, const std::string& insert_select) {
+  const auto uploaded = Upload(UploadRequest(destination_schema, insert_select));
+  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
+}
+
+void JobRig::ExpectImported(const std::string& oracle) {
   const auto imported = Import();
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   ASSERT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
-  EXPECT_EQ(Count(TaskState::kImported), uploaded->parts);
   EXPECT_EQ(Sum(QuoteTable(destination.database, destination.table)), Sum("(" + oracle + ")"));
 }
 
@@ -145,7 +154,8 @@ ImportRequest JobRig::MakeImport() const {
   return request;
 }
 
-std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth) {
+std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth,
+                                         std::function<void(const VerifiedPart&)> on_part) {
   VerifyRequest request;
   request.job_id = job_id;
   request.depth = depth;
@@ -154,6 +164,7 @@ std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth) {
   };
   request.engines = &slots_;
   request.scratch = dir_ / "verify";
+  request.on_part = std::move(on_part);
   std::filesystem::create_directories(request.scratch);
   const auto verified = VerifyJob(ctx(), state(), request);
   EXPECT_TRUE(verified.ok()) << verified.status().ToString();

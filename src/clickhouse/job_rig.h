@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,9 @@ class JobRig {
   Result<UploadSummary> Upload(const UploadFreezeRequest& request);
   // Works until no task can be claimed. Pauses of the executor are cut short.
   void Work(const RewriteSettings& settings);
+  // Both must succeed; after the import the destination holds what `oracle` gives (see RunJob).
+  void MustUpload(const std::string& destination_schema, const std::string& insert_select);
+  void ExpectImported(const std::string& oracle);
   // FREEZE, upload, work, import; each must succeed. Afterwards the destination holds what
   // `oracle` (a SELECT over the source, in the destination's order of columns) gives.
   void RunJob(const std::string& destination_schema, const std::string& insert_select,
@@ -76,7 +80,8 @@ class JobRig {
   ImportRequest MakeImport() const;
   Result<ImportSummary> Import() { return RunImport(ctx(), state(), server(), MakeImport()); }
 
-  std::vector<VerifiedPart> Verify(VerifyDepth depth);
+  std::vector<VerifiedPart> Verify(VerifyDepth depth,
+                                   std::function<void(const VerifiedPart&)> on_part = {});
   std::vector<Task> Tasks(TaskState wanted);
   int64_t Count(TaskState wanted) { return static_cast<int64_t>(Tasks(wanted).size()); }
   RewriteOutput OutputOf(const Task& task);

@@ -271,8 +271,11 @@ Status LocalTables::AttachSources(const Context& ctx, const std::vector<SourceDi
     PF_ASSIGN(const PartName name, ParsePartName(part.part_name));
     ++number;
     // Blocks of their own: the engine leaves out a part that another one's name covers.
-    PF_TRY(RenameNoReplace(
-        part.directory, detached / fmt::format("{}_{}_{}_0", name.partition_id, number, number)));
+    const PartName renamed{.partition_id = name.partition_id,
+                           .min_block = number,
+                           .max_block = number,
+                           .mutation = {}};
+    PF_TRY(RenameNoReplace(part.directory, detached / renamed.ToString()));
     partitions.insert(name.partition_id);
   }
   for (const std::string& id : partitions) {

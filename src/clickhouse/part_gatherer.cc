@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/failure_class.h"
+#include "base/http_text.h"
 #include "clickhouse/tuning.h"
 #include "engine/sql_text.h"
 
@@ -21,7 +22,7 @@ constexpr int64_t kSmallPartBytesMax = int64_t{256} << 20;
 constexpr double kShareMin = 1.0 / 16;
 // A group with a part that went down with its worker before is so much smaller.
 constexpr double kCrashedWeight = 16;
-constexpr int64_t kPassingFailuresMax = 3;
+constexpr int64_t kPassingFailuresTogetherMax = 3;
 constexpr double kRounding = 1e-9;
 
 // Functions whose value depends on which rows stand beside a row, or before it.
@@ -44,15 +45,11 @@ std::string PlaceFunctionIn(std::string_view sql) {
   if (!tokens.ok()) return "a text that cannot be read";
   for (const SqlToken& token : *tokens) {
     if (!token.IsName()) continue;
-    for (const std::string_view name : kPlaceFunctions) {
-      const bool is_quoted = token.kind == SqlTokenKind::kQuotedName;
-      const std::string_view bare =
-          is_quoted ? token.text.substr(1, token.text.size() - 2) : token.text;
-      const bool is_it = std::equal(
-          bare.begin(), bare.end(), name.begin(), name.end(),
-          [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
-      if (is_it) return std::string(bare);
-    }
+    const auto name = TokenValue(token);
+    if (!name.ok()) return "a name that cannot be read";
+    const std::string lower = LowerCase(*name);
+    if (std::find(kPlaceFunctions.begin(), kPlaceFunctions.end(), lower) != kPlaceFunctions.end())
+      return *name;
   }
   return "";
 }
@@ -65,20 +62,16 @@ bool MayShare(const Task& task, const GatherRules& rules) {
   const auto is = [&](FailureClass one) { return task.failure_class == FailureClassName(one); };
   const bool may_pass =
       is(FailureClass::kTransient) || is(FailureClass::kEnv) || is(FailureClass::kDoubt);
-  return may_pass && task.attempts < kPassingFailuresMax;
+  return may_pass && task.attempts < kPassingFailuresTogetherMax;
 }
 
 // The share of a group's limits that one part takes; nothing when it should be alone.
-std::optional<double> FillOf(const Task& task, const GatherRules& rules, int64_t size_bytes_max) {
+// `raw_bytes_max`: uncompressed, of one block in a slot's memory.
+std::optional<double> FillOf(const Task& task, const GatherRules& rules, double raw_bytes_max,
+                             int64_t size_bytes_max) {
   if (!MayShare(task, rules)) return std::nullopt;
   const auto part = RewriteTaskSpec::FromJson(task.payload);
   if (!part.ok() || part->rows <= 0 || part->uncompressed_bytes <= 0) return std::nullopt;
-  const BlockEstimate estimate = EstimateBlock({.memory_cap_bytes = rules.memory_cap_bytes,
-                                                .slots = rules.slots,
-                                                .rows = part->rows,
-                                                .data_uncompressed_bytes = part->uncompressed_bytes,
-                                                .factor = kOneBlockFactor});
-  const auto raw_bytes_max = static_cast<double>(estimate.slot_memory_bytes) / kOneBlockFactor;
   const auto share = [](int64_t value, double of) {
     return of <= 0 ? 1.0 : static_cast<double>(value) / of;
   };
@@ -111,11 +104,13 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
                                              const GatherRules& rules,
                                              const Gatherer::Limits& limits) {
   const bool may_share = GatherRefusal(job, rules).empty();
+  const double raw_bytes_max =
+      static_cast<double>(BlockMemoryBytes(rules.memory_cap_bytes, rules.slots)) / kOneBlockFactor;
   std::vector<std::optional<double>> fills(offer.tasks.size());
   double offered = 0;
   int64_t offered_bytes = 0;
   for (size_t i = 0; i < offer.tasks.size(); ++i) {
-    if (may_share) fills[i] = FillOf(offer.tasks[i], rules, limits.size_bytes_max);
+    if (may_share) fills[i] = FillOf(offer.tasks[i], rules, raw_bytes_max, limits.size_bytes_max);
     if (!fills[i]) continue;
     offered += *fills[i];
     offered_bytes += offer.tasks[i].size_bytes;
@@ -160,15 +155,17 @@ int64_t PartGatherer::task_bytes_max() const {
   return is_off || rules_.is_chunk_rows_explicit ? -1 : kSmallPartBytesMax;
 }
 
+// What cannot be read is taken part by part: the executor says what is wrong with it.
+bool PartGatherer::MayGather(const Json& spec) const {
+  const auto job = RewriteJobSpec::FromJson(spec);
+  return job.ok() && GatherRefusal(*job, rules_).empty();
+}
+
 std::vector<std::vector<size_t>> PartGatherer::Gather(const ClaimOffer& offer,
                                                       const Limits& limits) const {
   const auto job = RewriteJobSpec::FromJson(offer.spec);
-  if (job.ok()) return GatherParts(offer, *job, rules_, limits);
-  // The executor says what is wrong with it, part by part.
-  RewriteJobSpec unread;
-  unread.is_chunk_safe = false;
-  unread.chunk_refusal = job.status().message();
-  return GatherParts(offer, unread, rules_, limits);
+  if (!job.ok()) return {};  // see MayGather
+  return GatherParts(offer, *job, rules_, limits);
 }
 
 }  // namespace partforge::clickhouse

@@ -41,6 +41,7 @@ class PartGatherer final : public Gatherer {
  public:
   explicit PartGatherer(GatherRules rules) : rules_(rules) {}
   int64_t task_bytes_max() const override;
+  bool MayGather(const Json& spec) const override;
   std::vector<std::vector<size_t>> Gather(const ClaimOffer& offer,
                                           const Limits& limits) const override;
 

@@ -33,7 +33,6 @@ ClaimOffer OfferOf(const std::vector<Task>& tasks) {
   ClaimOffer offer;
   offer.tasks = tasks;
   for (const Task& task : tasks) {
-    ++offer.ready_tasks;
     offer.ready_bytes += task.size_bytes;
   }
   return offer;
@@ -75,7 +74,6 @@ TEST(GatherParts, VerySmallJobsAreNotCutForTheSakeOfASlot) {
 
 TEST(GatherParts, ThousandsOfPartsGoByTheirNumber) {
   ClaimOffer offer = OfferOf(std::vector<Task>(1'000, PartOf(100)));
-  offer.ready_tasks = 10'000;
   offer.ready_bytes *= 10;
   EXPECT_EQ(SizesOf(Gather(offer, RulesOf(1))), (std::vector<size_t>{1'000}));
   EXPECT_EQ(SizesOf(Gather(offer, RulesOf(4))).front(), 833u);  // 12 groups in all
@@ -153,8 +151,9 @@ TEST(GatherRefusal, WhatDependsOnOtherRowsOrOnOrderIsNotShared) {
   job = PlainJob();
   job.is_order_sensitive = true;
   EXPECT_NE(GatherRefusal(job, rules).find("order of parts"), std::string::npos);
-  for (const char* const call : {"rowNumberInAllBlocks()", "ROWNUMBERINBLOCK()", "neighbor(id, 1)",
-                                 "`runningDifference`(id)", "blockNumber()"}) {
+  for (const char* const call :
+       {"rowNumberInAllBlocks()", "ROWNUMBERINBLOCK()", "neighbor(id, 1)",
+        "`runningDifference`(id)", "`neigh\\x62or`(id, 1)", "blockNumber()"}) {
     job = PlainJob();
     job.insert_select = std::string("INSERT INTO a.d SELECT ") + call + " FROM a.s";
     EXPECT_NE(GatherRefusal(job, rules), "") << call;

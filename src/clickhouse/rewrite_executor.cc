@@ -77,27 +77,18 @@ RewriteExecutor::RewriteExecutor(StateReader& state, StoreOfBucket store_of_buck
 
 namespace {
 
-TaskEdit EditOf(const Task& task, TaskState to) {
-  TaskEdit edit;
-  edit.id = task.id;
-  edit.from = TaskState::kInProgress;
-  edit.epoch = task.epoch;
-  edit.to = to;
-  return edit;
-}
-
 // How the lease of an attempt ends that has rewritten its sources, or all but the damaged ones.
 Result<Settlement> SettleResult(const RewriteAttempt& attempt, TaskResult result) {
   Settlement settlement;
   const std::vector<const AttemptSource*> rewritten = attempt.Rewritten();
   if (rewritten.size() == 1) {
-    settlement.edits.push_back(EditOf(rewritten.front()->task, TaskState::kFinished));
+    settlement.edits.push_back(EditTo(rewritten.front()->task, TaskState::kFinished));
     settlement.edits.back().result = std::move(result);
     return settlement;
   }
   Task output = attempt.OutputTask(result);
   for (const AttemptSource* source : rewritten) {
-    settlement.edits.push_back(EditOf(source->task, TaskState::kSuperseded));
+    settlement.edits.push_back(EditTo(source->task, TaskState::kSuperseded));
     settlement.edits.back().superseded_by = output.id;
   }
   settlement.added.push_back(std::move(output));
@@ -146,7 +137,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   timed["result"] = result.ok() ? "completed" : "failed";
   ctx.metrics.Observe("partforge_forge_duration_seconds", timed, seconds);
 
-  const auto fail = [&](const Lease& some, Status status, bool was_transfer) {
+  const auto fail = [&](const Lease& some, Status status) {
     MetricLabels failed = labels;
     const int number = status.explanation().pf_number;
     failed["code"] =
@@ -157,16 +148,14 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
                                     {"part", some.tasks.front().id},
                                     {"parts", some.tasks.size()},
                                     {"error", status.ToString()}});
-    return SettleFailure(some, std::move(status), was_transfer);
+    return SettleFailure(some, std::move(status), is_transfer);
   };
   // Each damaged source of several fails for itself, whatever becomes of the others.
   Settlement settlement;
   Lease others = lease;
   others.tasks.clear();
-  const RewriteTaskSpec* first_spec = nullptr;
   for (const AttemptSource& source : attempt.sources()) {
     if (source.damage.ok()) {
-      if (others.tasks.empty()) first_spec = &source.spec;
       others.tasks.push_back(source.task);
       continue;
     }
@@ -174,10 +163,8 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
     alone.tasks = {source.task};
     Status why = source.damage;
     PF_ASSIGN(Settlement failed,
-              fail(alone,
-                   std::move(why).With(
-                       fmt::format("rewrite part {} ({})", source.spec.part_name, source.task.id)),
-                   is_transfer));
+              fail(alone, std::move(why).With(fmt::format("rewrite part {} ({})",
+                                                          source.spec.part_name, source.task.id))));
     settlement.edits.push_back(std::move(failed.edits.front()));
   }
   if (others.tasks.empty()) return settlement;
@@ -194,9 +181,10 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   } else {
     const size_t more = others.tasks.size() - 1;
     std::string what =
-        fmt::format("rewrite part {} ({})", first_spec->part_name, others.tasks.front().id);
+        fmt::format("rewrite part {} ({})", attempt.Rewritten().front()->spec.part_name,
+                    others.tasks.front().id);
     if (more > 0) what += fmt::format(" and {} more", more);
-    PF_ASSIGN(rest, fail(others, std::move(result).status().With(what), is_transfer));
+    PF_ASSIGN(rest, fail(others, std::move(result).status().With(what)));
   }
   for (TaskEdit& edit : rest.edits) settlement.edits.push_back(std::move(edit));
   settlement.added = std::move(rest.added);

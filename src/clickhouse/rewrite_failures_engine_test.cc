@@ -39,19 +39,6 @@ RewriteSettings Chunked(const JobRig& rig, int64_t rows_min) {
   return settings;
 }
 
-void MustUpload(JobRig& rig, const std::string& insert) {
-  const auto uploaded = rig.Upload(rig.UploadRequest(kDestination, insert));
-  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
-}
-
-// Imports what is FINISHED and compares it with the oracle.
-void ExpectImported(JobRig& rig, const std::string& oracle) {
-  const auto imported = rig.Import();
-  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
-  ASSERT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
-  EXPECT_EQ(rig.Sum("shop2.orders_v2"), rig.Sum("(" + oracle + ")"));
-}
-
 std::vector<std::string> LinesWith(JobRig& rig, const std::string& text) {
   std::vector<std::string> lines;
   for (const std::string& line : rig.world().log_lines()) {
@@ -68,7 +55,7 @@ TEST(RewriteFailure, MemoryFailuresHalveTheSettingsAndKeepFinishedChunks) {
   const std::string dear =
       "SELECT id, toString(arraySum(range(toUInt64(if(id < 70000, 1, 2000)))) + amount) FROM "
       "shop.orders";
-  MustUpload(rig, "INSERT INTO shop2.orders_v2 " + dear);
+  rig.MustUpload(kDestination, "INSERT INTO shop2.orders_v2 " + dear);
   RewriteSettings settings = Chunked(rig, 70'000);
   settings.tier = InsertTier::kSeed;
   settings.limits.memory_bytes = 600'000'000;  // 420 MB for a query
@@ -85,15 +72,15 @@ TEST(RewriteFailure, MemoryFailuresHalveTheSettingsAndKeepFinishedChunks) {
   EXPECT_THAT(retries[0], HasSubstr("block_rows=32704"));
   EXPECT_THAT(retries[1], HasSubstr("block_rows=16352"));
   EXPECT_THAT(rig.world().metrics().Expose(), HasSubstr("retried=\"true\""));
-  ExpectImported(rig, dear);
+  rig.ExpectImported(dear);
 }
 
 TEST(RewriteFailure, TheTierThatWasFallenFromIsToldWithItsReason) {
   JobRig rig;
   MakeTables(rig, 140'000);
-  MustUpload(rig,
-             "INSERT INTO shop2.orders_v2 SELECT id, toString(arraySum(range(toUInt64(if(id < "
-             "70000, 1, 2000)))) + amount) FROM shop.orders");
+  rig.MustUpload(kDestination,
+                 "INSERT INTO shop2.orders_v2 SELECT id, toString(arraySum(range(toUInt64(if(id < "
+                 "70000, 1, 2000)))) + amount) FROM shop.orders");
   RewriteSettings settings = rig.Settings();
   settings.tier = InsertTier::kOneBlock;
   settings.limits.memory_bytes = 600'000'000;  // 420 MB for a query
@@ -101,23 +88,21 @@ TEST(RewriteFailure, TheTierThatWasFallenFromIsToldWithItsReason) {
   const std::vector<Task> finished = rig.Tasks(TaskState::kFinished);
   for (const Task& task : rig.Tasks(TaskState::kFailed)) ADD_FAILURE() << rig.ErrorOf(task);
   ASSERT_EQ(finished.size(), 1u);
-  const auto attempts = rig.state().Attempts(rig.ctx(), rig.job_id, finished[0].id);
-  ASSERT_TRUE(attempts.ok() && attempts->size() == 1);
-  const auto output = RewriteOutput::FromJson(attempts->front().result);
-  ASSERT_TRUE(output.ok()) << output.status().ToString();
-  EXPECT_EQ(output->tier, "T8");
-  EXPECT_EQ(output->tier_reason, "asked for by --tier; fell from T5 to T8 after code 241");
-  EXPECT_GT(output->bytes_decoded, 0);
-  EXPECT_EQ(output->bytes_copied, 0);
+  EXPECT_EQ(finished[0].epoch, 1u);
+  const RewriteOutput output = rig.OutputOf(finished[0]);
+  EXPECT_EQ(output.tier, "T8");
+  EXPECT_EQ(output.tier_reason, "asked for by --tier; fell from T5 to T8 after code 241");
+  EXPECT_GT(output.bytes_decoded, 0);
+  EXPECT_EQ(output.bytes_copied, 0);
 }
 
 // check: PF-25
 TEST(RewriteFailure, MemoryThatNeverSufficesFailsTheRowWithItsSettings) {
   JobRig rig;
   MakeTables(rig, 10);
-  MustUpload(rig,
-             "INSERT INTO shop2.orders_v2 SELECT id, toString(arraySum(range(30000000 + id)) + "
-             "amount) FROM shop.orders");
+  rig.MustUpload(kDestination,
+                 "INSERT INTO shop2.orders_v2 SELECT id, toString(arraySum(range(30000000 + id)) + "
+                 "amount) FROM shop.orders");
   RewriteSettings settings = rig.Settings();
   settings.limits.memory_bytes = 200'000'000;
   rig.Work(settings);
@@ -135,7 +120,7 @@ TEST(RewriteFailure, AnEngineKilledInTheThirdOfFiveChunksGoesOnThere) {
   JobRig rig;
   MakeTables(rig, 25'003);
   const std::string slow = "SELECT id, toString(amount + sleepEachRow(0.0002)) FROM shop.orders";
-  MustUpload(rig, "INSERT INTO shop2.orders_v2 " + slow);
+  rig.MustUpload(kDestination, "INSERT INTO shop2.orders_v2 " + slow);
   std::jthread killer([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       for (const std::string& line : LinesWith(rig, "insert started")) {
@@ -156,14 +141,14 @@ TEST(RewriteFailure, AnEngineKilledInTheThirdOfFiveChunksGoesOnThere) {
   const ArtifactMeta meta = rig.MetaOf(finished[0]);
   ASSERT_EQ(meta.chunks.size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(meta.chunks[i].attempts, i == 2 ? 2 : 1) << i;
-  ExpectImported(rig, kOracle);
+  rig.ExpectImported(kOracle);
 }
 
 // check: PF-27
 TEST(RewriteFailure, AFailedMoveDiscardsTheAttemptWithoutRepeatingAnInsert) {
   JobRig rig;
   MakeTables(rig, 25'003);
-  MustUpload(rig, kInsert);
+  rig.MustUpload(kDestination, kInsert);
   // The second of three partitions of the second chunk.
   rig.faults().Set("clickhouse.partition_moved", [](int64_t hit) {
     return hit == 3 ? Status(Code::kInternal, "the move failed") : Status();
@@ -177,15 +162,16 @@ TEST(RewriteFailure, AFailedMoveDiscardsTheAttemptWithoutRepeatingAnInsert) {
   rig.ShiftStoreClockMs(600'000);
   rig.Work(Chunked(rig, 10'000));
   EXPECT_EQ(rig.Count(TaskState::kFinished), 1);
-  ExpectImported(rig, kOracle);
+  rig.ExpectImported(kOracle);
 }
 
 TEST(RewriteFailure, WrongRowsFailTheRowWithTheirRange) {
   JobRig rig;
   MakeTables(rig, 1'000);
-  MustUpload(rig,
-             "INSERT INTO shop2.orders_v2 SELECT id, toString(throwIf(id = 777, 'row 777')) FROM "
-             "shop.orders");
+  rig.MustUpload(
+      kDestination,
+      "INSERT INTO shop2.orders_v2 SELECT id, toString(throwIf(id = 777, 'row 777')) FROM "
+      "shop.orders");
   rig.Work(rig.Settings());
   const std::vector<Task> failed = rig.Tasks(TaskState::kFailed);
   ASSERT_EQ(failed.size(), 1u);
@@ -197,7 +183,7 @@ TEST(RewriteFailure, WrongRowsFailTheRowWithTheirRange) {
 TEST(RewriteFailure, AFullDiskHandsThePartBack) {
   JobRig rig;
   MakeTables(rig, 1'000);
-  MustUpload(rig, kInsert);
+  rig.MustUpload(kDestination, kInsert);
   RewriteSettings settings = rig.Settings();
   settings.free_space_fraction_min = 1.0;
   rig.Work(settings);
@@ -209,9 +195,10 @@ TEST(RewriteFailure, AFullDiskHandsThePartBack) {
 TEST(RewriteFailure, AStopHandsThePartBackAndTheSlotGoesOn) {
   JobRig rig;
   MakeTables(rig, 20'000);
-  MustUpload(rig,
-             "INSERT INTO shop2.orders_v2 SELECT id, toString(amount + sleepEachRow(0.0001)) FROM "
-             "shop.orders");
+  rig.MustUpload(
+      kDestination,
+      "INSERT INTO shop2.orders_v2 SELECT id, toString(amount + sleepEachRow(0.0001)) FROM "
+      "shop.orders");
   std::jthread stopper([&](const std::stop_token& stop) {
     while (!stop.stop_requested() && LinesWith(rig, "insert started").empty())
       SystemClock().SleepMs(20, stop);

@@ -1,16 +1,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <string>
 
 #include "base/ids.h"
 #include "clickhouse/job_rig.h"
 #include "clickhouse/leftovers.h"
+#include "job/failure.h"
 
 // Tier T5b: many source parts in one insert, on a real engine.
 namespace partforge::clickhouse {
@@ -43,19 +42,7 @@ void MakeParts(JobRig& rig, int64_t parts) {
   }
 }
 
-void MustUpload(JobRig& rig, const std::string& insert = kInsert) {
-  const auto uploaded = rig.Upload(rig.UploadRequest(kDestination, insert));
-  ASSERT_TRUE(uploaded.ok()) << uploaded.status().ToString();
-}
-
-void ExpectImported(JobRig& rig, const std::string& oracle = kOracle) {
-  const auto imported = rig.Import();
-  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
-  ASSERT_TRUE(StatusOf(*imported).ok()) << StatusOf(*imported).ToString();
-  EXPECT_EQ(rig.Sum("shop2.orders_v2"), rig.Sum("(" + oracle + ")"));
-}
-
-void ExpectNoLeftovers(JobRig& rig, int64_t count) {
+void ExpectLeftovers(JobRig& rig, int64_t count) {
   const auto left = FindLeftovers(rig.ctx(), rig.state(), rig.store(), rig.job_id, INT64_MAX);
   ASSERT_TRUE(left.ok()) << left.status().ToString();
   EXPECT_EQ(std::ssize(*left), count) << left->front().key;
@@ -65,7 +52,7 @@ TEST(Gathered, FiftySmallPartsAreOneInsertAndOneOutput) {
   JobRig rig;
   rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 50);
-  MustUpload(rig);
+  rig.MustUpload(kDestination, kInsert);
   rig.Work(rig.Settings());
   const std::vector<Task> outputs = rig.Tasks(TaskState::kFinished);
   ASSERT_EQ(outputs.size(), 1u);
@@ -100,11 +87,11 @@ TEST(Gathered, FiftySmallPartsAreOneInsertAndOneOutput) {
   const auto verified = rig.Verify(VerifyDepth::kRows);
   ASSERT_EQ(verified.size(), 1u);
   EXPECT_EQ(verified[0].verdict, Verdict::kOk) << verified[0].message;
-  ExpectNoLeftovers(rig, 0);
-  ExpectImported(rig);
+  ExpectLeftovers(rig, 0);
+  rig.ExpectImported(kOracle);
   EXPECT_EQ(rig.Count(TaskState::kImported), 1);
   EXPECT_EQ(rig.Count(TaskState::kSuperseded), 50);
-  ExpectNoLeftovers(rig, 0);
+  ExpectLeftovers(rig, 0);
 }
 
 // performance R10: the same rows in the same order as every part alone, for conversions, defaults,
@@ -124,7 +111,7 @@ TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
   const std::string select =
       "SELECT event_date, id + extra, toString(amount), arraySort(tags), props FROM shop.orders "
       "WHERE id % 7 != 2";
-  MustUpload(rig, "INSERT INTO shop2.orders_v2 " + select);
+  rig.MustUpload(kDestination, "INSERT INTO shop2.orders_v2 " + select);
   RewriteSettings settings = rig.Settings();
   settings.verify = VerifyMode::kContent;
   rig.Work(settings);
@@ -134,14 +121,14 @@ TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
   const RewriteOutput output = rig.OutputOf(rig.Tasks(TaskState::kFinished).front());
   EXPECT_EQ(output.tier, "T5b");
   EXPECT_LT(output.source_rows_visible, output.source_rows);
-  ExpectImported(rig, select);
+  rig.ExpectImported(select);
 }
 
 TEST(Gathered, ADamagedPartFailsAloneAndTheOthersGoOn) {
   JobRig rig;
   rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 8);
-  MustUpload(rig);
+  rig.MustUpload(kDestination, kInsert);
   const Task victim = rig.Tasks(TaskState::kReady).at(3);
   const auto spec = RewriteTaskSpec::FromJson(victim.payload);
   ASSERT_TRUE(spec.ok());
@@ -163,9 +150,10 @@ TEST(Gathered, ARowThatFailsTheInsertIsFoundByRunningEachPartAlone) {
   JobRig rig;
   rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 5);
-  MustUpload(rig,
-             "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(throwIf(id = 250, 'row "
-             "250')), tags, props FROM shop.orders");
+  rig.MustUpload(
+      kDestination,
+      "INSERT INTO shop2.orders_v2 SELECT event_date, id, toString(throwIf(id = 250, 'row "
+      "250')), tags, props FROM shop.orders");
   rig.Work(rig.Settings());
   const std::vector<Task> failed = rig.Tasks(TaskState::kFailed);
   ASSERT_EQ(failed.size(), 1u);
@@ -199,7 +187,7 @@ TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
   JobRig rig;
   rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 4);
-  MustUpload(rig);
+  rig.MustUpload(kDestination, kInsert);
   Lease stranger;
   rig.faults().Set("clickhouse.meta_uploaded", [&](int64_t hit) {
     if (hit != 1) return Status();
@@ -227,16 +215,46 @@ TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
   EXPECT_EQ(*rig.state().Reap(rig.ctx(), ReapRules{}), 1);
   rig.Work(rig.Settings());
   EXPECT_EQ(rig.Count(TaskState::kFinished), 2);
-  ExpectImported(rig);
+  rig.ExpectImported(kOracle);
   // The zombie's tars (one a partition) and its description, which no row names.
-  ExpectNoLeftovers(rig, 3);
+  ExpectLeftovers(rig, 3);
+}
+
+// Its inputs are told by the artifact itself, whenever it was settled.
+TEST(Gathered, AnOutputThatIsSettledWhileOthersAreVerifiedIsVerifiedToo) {
+  JobRig rig;
+  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
+  MakeParts(rig, 4);
+  rig.MustUpload(kDestination, kInsert);
+  ClaimRequest request;
+  request.worker = "stranger";
+  request.kinds = {std::string(kRewriteKind)};
+  request.tasks_max = 2;
+  const auto held_back = rig.state().Claim(rig.ctx(), request);
+  ASSERT_TRUE(held_back.ok() && held_back->size() == 2);
+  rig.Work(rig.Settings());
+  ASSERT_EQ(rig.Count(TaskState::kFinished), 1);
+  int64_t seen = 0;
+  const auto verified = rig.Verify(VerifyDepth::kRows, [&](const VerifiedPart&) {
+    if (++seen > 1) return;
+    for (const Lease& lease : *held_back) {
+      const Status released =
+          rig.state().Settle(rig.ctx(), lease, ReleasedSettlement(lease, nullptr, 0));
+      EXPECT_TRUE(released.ok()) << released.ToString();
+    }
+    rig.Work(rig.Settings());
+    EXPECT_EQ(rig.Count(TaskState::kFinished), 2);
+    EXPECT_EQ(rig.Count(TaskState::kSuperseded), 4);
+  });
+  ASSERT_EQ(verified.size(), 2u);
+  for (const VerifiedPart& part : verified) EXPECT_EQ(part.verdict, Verdict::kOk) << part.message;
 }
 
 TEST(Gathered, AnEngineThatDiesGoesOnWithTheSameParts) {
   JobRig rig;
   rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 4);
-  MustUpload(rig);
+  rig.MustUpload(kDestination, kInsert);
   rig.faults().Set("clickhouse.source_attached", [&](int64_t hit) {
     if (hit == 1) rig.slots().Kill(0);
     return Status();
@@ -245,7 +263,7 @@ TEST(Gathered, AnEngineThatDiesGoesOnWithTheSameParts) {
   for (const Task& task : rig.Tasks(TaskState::kReady)) ADD_FAILURE() << rig.ErrorOf(task);
   EXPECT_EQ(rig.Count(TaskState::kFinished), 1);
   EXPECT_EQ(rig.Count(TaskState::kSuperseded), 4);
-  ExpectImported(rig);
+  rig.ExpectImported(kOracle);
 }
 
 }  // namespace

@@ -77,8 +77,10 @@ Result<RewriteJobSpec> RewriteJobSpec::FromJson(std::string_view text) {
   PF_ASSIGN(spec.chunk_refusal, reader.String("chunk_refusal"));
   PF_ASSIGN(spec.is_order_sensitive, reader.Bool("is_order_sensitive"));
   // An older program may have thought an engine indifferent that is not.
-  const auto destination = ParseCreateTable(spec.destination_schema);
-  if (destination.ok() && IsOrderSensitive(*destination)) spec.is_order_sensitive = true;
+  if (!spec.is_order_sensitive) {
+    const auto destination = ParseCreateTable(spec.destination_schema);
+    spec.is_order_sensitive = destination.ok() && IsOrderSensitive(*destination);
+  }
   PF_ASSIGN(spec.warnings, reader.Strings("warnings"));
   PF_TRY(reader.Finish());
   return spec;

@@ -63,11 +63,13 @@ int64_t EngineMemoryBytes(int64_t memory_cap_bytes, int64_t slots) {
   return (memory_cap_bytes - worker_bytes) / std::max<int64_t>(1, slots);
 }
 
+int64_t BlockMemoryBytes(int64_t memory_cap_bytes, int64_t slots) {
+  return std::max<int64_t>(0, EngineMemoryBytes(memory_cap_bytes, slots) - kEngineBaseBytes);
+}
+
 BlockEstimate EstimateBlock(const BlockQuestion& question) {
   BlockEstimate estimate;
-  const int64_t slots = std::max<int64_t>(1, question.slots);
-  estimate.slot_memory_bytes =
-      std::max<int64_t>(0, EngineMemoryBytes(question.memory_cap_bytes, slots) - kEngineBaseBytes);
+  estimate.slot_memory_bytes = BlockMemoryBytes(question.memory_cap_bytes, question.slots);
   if (question.rows <= 0) {
     estimate.is_whole_part = true;
     return estimate;

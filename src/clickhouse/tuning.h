@@ -58,5 +58,7 @@ struct BlockQuestion {
 };
 // What one slot's engine may use of --memory: the worker needs some of it.
 int64_t EngineMemoryBytes(int64_t memory_cap_bytes, int64_t slots);
+// Of that, what is left for the rows it works on.
+int64_t BlockMemoryBytes(int64_t memory_cap_bytes, int64_t slots);
 BlockEstimate EstimateBlock(const BlockQuestion& question);
 }  // namespace partforge::clickhouse

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/files.h"
 #include "clickhouse/artifact_fetch.h"
@@ -21,10 +20,9 @@ namespace {
 
 class PartVerification {
  public:
-  // `sources`: the tasks whose parts the artifact was made from; the task itself, or its inputs.
-  PartVerification(const VerifyRequest& request, const RewriteJobSpec& job,
-                   const std::vector<Task>& sources)
-      : request_(request), job_(job), sources_(sources) {}
+  PartVerification(StateReader& state, const VerifyRequest& request, const RewriteJobSpec& job,
+                   const Task& task)
+      : state_(state), request_(request), job_(job), task_(task) {}
 
   Status Run(const Context& ctx, const RewriteOutput& output, VerifiedPart& seen) {
     PF_ASSIGN(ObjectStore* const store, request_.store_of_bucket(ctx, job_.bucket));
@@ -102,12 +100,14 @@ class PartVerification {
       NotCompared(seen, fmt::format("TTL left {} rows out", output.rows_expired));
       return {};
     }
-    if (std::ssize(sources_) != output.source_parts) {
-      return Status(Code::kCorruption, fmt::format("made from {} source parts, {} name it",
-                                                   output.source_parts, sources_.size()));
+    PF_ASSIGN(const std::vector<Task> sources, ReadSources(ctx, meta));
+    if (std::ssize(sources) != output.source_parts) {
+      return Status(Code::kCorruption,
+                    fmt::format("made from {} source parts, its description names {}",
+                                output.source_parts, sources.size()));
     }
     std::vector<SourceDirectory> directories;
-    for (const Task& source : sources_) {
+    for (const Task& source : sources) {
       PF_ASSIGN(SourceDirectory fetched, FetchOne(ctx, store, parts_path, source));
       directories.push_back(std::move(fetched));
     }
@@ -122,6 +122,17 @@ class PartVerification {
     if (answer == ContentAnswer::kNotComparable)
       NotCompared(seen, "the SELECT gives other values each time it runs");
     return {};
+  }
+
+  // The tasks whose parts the artifact was made from: the task itself, or its inputs.
+  Result<std::vector<Task>> ReadSources(const Context& ctx, const ArtifactMeta& meta) const {
+    if (meta.inputs.empty()) return std::vector<Task>{task_};
+    std::vector<Task> sources;
+    for (const ArtifactInput& input : meta.inputs) {
+      PF_ASSIGN(Task source, state_.GetTask(ctx, task_.job, input.part_id));
+      sources.push_back(std::move(source));
+    }
+    return sources;
   }
 
   Result<SourceDirectory> FetchOne(const Context& ctx, ObjectStore& store,
@@ -148,21 +159,11 @@ class PartVerification {
     seen.message = fmt::format("rows not compared with the source: {}", reason);
   }
 
+  StateReader& state_;
   const VerifyRequest& request_;
   const RewriteJobSpec& job_;
-  const std::vector<Task>& sources_;
+  const Task& task_;
 };
-
-// The inputs of each output, by its id.
-using Inputs = std::map<TaskId, std::vector<Task>>;
-Result<Inputs> ReadInputs(const Context& ctx, StateReader& state, const JobId& job) {
-  Inputs inputs;
-  PF_TRY(ForEachTask(ctx, state, job, [&inputs](const Task& task) -> Status {
-    if (task.state == TaskState::kSuperseded) inputs[task.superseded_by].push_back(task);
-    return {};
-  }));
-  return inputs;
-}
 
 }  // namespace
 
@@ -179,10 +180,6 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
                                             const VerifyRequest& request) {
   PF_ASSIGN(const JobView view, state.View(ctx, request.job_id));
   PF_ASSIGN(const RewriteJobSpec job, RewriteJobSpec::FromJson(view.job.spec));
-  Inputs inputs;
-  if (request.depth == VerifyDepth::kRows) {
-    PF_ASSIGN(inputs, ReadInputs(ctx, state, request.job_id));
-  }
   std::vector<VerifiedPart> verified;
   const auto verify_one = [&](const Task& task) -> Status {
     if (!HasOutput(task.state) || (!request.part_id.empty() && task.id != request.part_id))
@@ -200,9 +197,7 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
     for (const AttemptView& attempt : attempts) {
       if (attempt.epoch != task.winner) continue;
       PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
-      const std::vector<Task> sources =
-          task.generation > 0 ? inputs[task.id] : std::vector<Task>{task};
-      status = PartVerification(request, job, sources).Run(ctx, output, seen);
+      status = PartVerification(state, request, job, task).Run(ctx, output, seen);
     }
     if (!status.ok()) {
       // What the store or this machine refuses says nothing about the artifact.

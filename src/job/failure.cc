@@ -48,11 +48,7 @@ FailureClass ClassOf(Code code) {
 }
 
 TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
-  TaskEdit edit;
-  edit.id = task.id;
-  edit.from = task.state;
-  edit.epoch = task.epoch;
-  edit.to = to;
+  TaskEdit edit = EditTo(task, to);
   if (failure == nullptr) return edit;
   edit.failure_class = FailureClassName(failure->failure_class);
   edit.failure_code = failure->code;
@@ -62,7 +58,7 @@ TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
 
 // Tasks that were taken together: one of them may be to blame, and which is not known.
 bool IsGathered(const Lease& lease) {
-  return lease.tasks.size() > 1 && lease.tasks.front().state == TaskState::kInProgress;
+  return lease.tasks.size() > 1 && !IsBatch(lease);
 }
 
 bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {

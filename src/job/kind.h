@@ -143,7 +143,9 @@ class Gatherer {
     int64_t leases_max = 1;
     int64_t size_bytes_max = INT64_MAX;  // of all tasks of one lease
   };
-  virtual int64_t task_bytes_max() const = 0;  // larger tasks are never gathered
+  virtual int64_t task_bytes_max() const = 0;  // larger tasks are never gathered; negative: none
+  // Whether tasks of a job may be gathered at all, by its spec.
+  virtual bool MayGather(const Json& spec) const = 0;
   // Indexes of the offer's tasks, a lease each entry, at most limits.leases_max entries.
   virtual std::vector<std::vector<size_t>> Gather(const ClaimOffer& offer,
                                                   const Limits& limits) const = 0;

@@ -156,7 +156,7 @@ Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& sessio
 }
 
 // READY tasks that are taken together, a lease a group. Empty when the job has no task to take;
-// nothing when its largest is too large to be taken with others.
+// nothing when its largest is too large to be taken with others, or the job forbids it.
 Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlSession& session,
                                                         const Head& head, const GatherRule& rule,
                                                         const ClaimRequest& request,
@@ -172,8 +172,8 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
   if (job.empty()) return Leases(std::vector<Lease>{});
   ClaimOffer offer;
   offer.spec = job.row(0).String(0);
-  offer.ready_tasks = job.row(0).Int(1);
-  offer.ready_bytes = job.row(0).Int(2);
+  offer.ready_bytes = job.row(0).Int(1);
+  if (rule.may_gather && !rule.may_gather(offer.spec)) return Leases();
   PF_ASSIGN(const SqlRows rows,
             session.Run(statements::kOffer, {{"job", head.job},
                                              {"kind", head.kind},
@@ -415,7 +415,7 @@ Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_
 
 Result<bool> SqlJobStore::Report(const Context& ctx, const Lease& lease, const Progress& progress) {
   return WriteFor<bool>(ctx, *db_, [&](SqlSession& session) -> Result<bool> {
-    if (lease.tasks.size() > 1 && lease.output.empty()) {
+    if (lease.tasks.size() > 1 && !IsBatch(lease)) {
       PF_ASSIGN(const SqlRows rows,
                 session.Run(statements::kProgressMany, {{"job", lease.tasks[0].job},
                                                         {"ids", IdsOf(lease.tasks)},

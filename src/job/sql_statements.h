@@ -60,8 +60,7 @@ SELECT size_bytes FROM tasks
 WHERE job_id = :job AND kind = :kind AND state = 'READY' AND not_before <= pf_now() AND size_bytes <= :size_max
 ORDER BY size_bytes DESC LIMIT 1)sql"};
 inline constexpr SqlStatement kOfferJob = {"offer_job", R"sql(
-SELECT j.payload, (SELECT coalesce(sum(c.n), 0) FROM counters c WHERE c.job_id = :job AND c.state = 'READY'),
-  (SELECT coalesce(sum(c.bytes), 0) FROM counters c WHERE c.job_id = :job AND c.state = 'READY')
+SELECT j.payload, (SELECT coalesce(sum(c.bytes), 0) FROM counters c WHERE c.job_id = :job AND c.state = 'READY')
 FROM jobs j WHERE j.job_id = :job)sql"};
 inline constexpr SqlStatement kOffer = {"offer", R"sql(
 SELECT {task_columns} FROM tasks

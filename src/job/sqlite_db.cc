@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/http_client.h"
 #include "job/connection_pool.h"
 
 namespace partforge {
@@ -77,6 +78,17 @@ bool IsSerialCollision(const Status& status) {
          status.message().find(".serial") != std::string::npos;
 }
 
+bool HasLog(const std::string& path) {
+  std::error_code error;
+  const auto size_bytes = std::filesystem::file_size(path + "-wal", error);
+  return error ? error != std::errc::no_such_file_or_directory : size_bytes > 0;
+}
+
+// https://www.sqlite.org/uri.html; %2F in the path is a slash.
+std::string ImmutableUri(const std::string& path) {
+  return "file:" + UrlEncode(path) + "?immutable=1";
+}
+
 class Connection final : public SqlSession {
  public:
   static Result<std::unique_ptr<Connection>> Open(const Context& ctx, const SqliteOptions& options,
@@ -97,24 +109,6 @@ class Connection final : public SqlSession {
 
  private:
   enum class Wal : uint8_t { kUse, kNone };
-
-  static bool HasLog(const std::string& path) {
-    std::error_code error;
-    const auto size_bytes = std::filesystem::file_size(path + "-wal", error);
-    return error ? error != std::errc::no_such_file_or_directory : size_bytes > 0;
-  }
-
-  static std::string ImmutableUri(const std::string& path) {
-    std::string uri = "file:";
-    for (const char c : path) {
-      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                            (c >= '0' && c <= '9') || c == '/' || c == '.' || c == '-' || c == '_';
-      uri += is_plain
-                 ? std::string(1, c)
-                 : fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    }
-    return uri + "?immutable=1";
-  }
 
   static Result<std::unique_ptr<Connection>> OpenAs(const Context& ctx,
                                                     const SqliteOptions& options,

@@ -37,6 +37,15 @@ Status CheckChosen(const std::vector<std::vector<size_t>>& chosen, size_t offere
   return {};
 }
 
+TaskEdit EditTo(const Task& task, TaskState to) {
+  TaskEdit edit;
+  edit.id = task.id;
+  edit.from = task.state;
+  edit.epoch = task.epoch;
+  edit.to = to;
+  return edit;
+}
+
 std::optional<TaskState> ParseTaskState(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) return static_cast<TaskState>(i);

@@ -102,18 +102,25 @@ struct Lease {
   // Of the first task's attempt: 42 bits, unique in the store; base of MARKER values.
   uint64_t serial = 0;
 };
+// Taken by ClaimBatch, to be put together; several tasks without it were gathered.
+inline bool IsBatch(const Lease& lease) {
+  return !lease.tasks.empty() && lease.tasks.front().state == TaskState::kCompacting;
+}
 
-// READY tasks of one job and kind as a claim finds them, largest first, and what waits there in
+// READY tasks of one job and kind as a claim finds them, largest first, and how much waits there in
 // all.
 struct ClaimOffer {
   Json spec = "{}";  // of the job
   std::vector<Task> tasks;
-  int64_t ready_tasks = 0, ready_bytes = 0;  // offered or not, as the job's counters say
+  int64_t ready_bytes = 0;  // offered or not, as the job's counters say
 };
 // How small tasks of a kind are taken together, so that one attempt does them all at once.
 struct GatherRule {
   int64_t task_bytes_max = 0;  // while a larger task waits, tasks are taken one by one
   int64_t offer_max = 1'000;   // tasks of one offer
+  // Whether tasks of a job with this spec may share an attempt at all: asked before any of them is
+  // read or locked. False: they are taken one by one. Empty = of every job.
+  std::function<bool(const Json& spec)> may_gather = {};
   // Which are taken, a lease each entry: indexes into the offer's tasks, each at most once. Called
   // inside the claiming transaction; it may run again. A task whose last attempt has failed
   // (failure_class, crashes) should be alone, else it takes others down with it for ever.
@@ -166,6 +173,9 @@ struct TaskEdit {
   int64_t failure_code = 0;
   std::string error;  // put into payload.error
 };
+
+// From the state the task is in, of the attempt it is at.
+TaskEdit EditTo(const Task& task, TaskState to);
 
 struct Settlement {
   std::vector<TaskEdit> edits;

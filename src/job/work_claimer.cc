@@ -33,21 +33,20 @@ Result<std::vector<ClaimedWork>> WorkClaimer::ClaimTasks(const Context& ctx, int
   request.lease_ms = keeper_.lease_ms();
   request.only = options_.only;
   request.tasks_max = leases_max;
+  PF_ASSIGN(request.size_bytes_max, SizeMax(ctx));
   for (const std::string& name : kinds_.Names()) {
     PF_ASSIGN(const JobKind kind, kinds_.Find(name));
-    if (kind.executor != nullptr) request.kinds.push_back(name);
-  }
-  PF_ASSIGN(request.size_bytes_max, SizeMax(ctx));
-  for (const std::string& name : request.kinds) {
-    PF_ASSIGN(const JobKind kind, kinds_.Find(name));
-    if (kind.gatherer == nullptr) continue;
+    if (kind.executor == nullptr) continue;
+    request.kinds.push_back(name);
+    if (kind.gatherer == nullptr || kind.gatherer->task_bytes_max() < 0) continue;
     const Gatherer::Limits limits{.leases_max = leases_max,
                                   .size_bytes_max = request.size_bytes_max};
-    request.gathering[name] =
-        GatherRule{.task_bytes_max = kind.gatherer->task_bytes_max(),
-                   .choose = [gatherer = kind.gatherer, limits](const ClaimOffer& offer) {
-                     return gatherer->Gather(offer, limits);
-                   }};
+    request.gathering[name] = GatherRule{
+        .task_bytes_max = kind.gatherer->task_bytes_max(),
+        .may_gather = [gatherer =
+                           kind.gatherer](const Json& spec) { return gatherer->MayGather(spec); },
+        .choose = [gatherer = kind.gatherer,
+                   limits](const ClaimOffer& offer) { return gatherer->Gather(offer, limits); }};
   }
   std::vector<ClaimedWork> claimed;
   if (request.kinds.empty()) return claimed;

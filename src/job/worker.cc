@@ -342,10 +342,10 @@ Result<bool> Worker::IsWorkLeftOf(const Context& ctx, const JobId& job) {
 void Worker::Count(AttemptEnd end, const Lease& lease, const Settlement& ended) {
   const std::lock_guard lock(mutex_);
   if (end == AttemptEnd::kLost) {
-    ++summary_.lost;
+    summary_.lost += IsBatch(lease) ? 1 : std::ssize(lease.tasks);
     return;
   }
-  if (lease.tasks.front().state == TaskState::kCompacting) {
+  if (IsBatch(lease)) {
     ++(end == AttemptEnd::kDone     ? summary_.done
        : end == AttemptEnd::kFailed ? summary_.failed
                                     : summary_.released);

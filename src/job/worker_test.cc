@@ -298,6 +298,28 @@ TEST(Worker, AResultOfALeaseThatWasTakenOverIsDropped) {
   EXPECT_EQ(world.Tasks(TaskState::kFinished)[0].winner, 2u);
 }
 
+TEST(Worker, EveryTaskOfALeaseThatIsLostCountsAsLost) {
+  CopyWorld world;
+  const testing::CopyGatherer gatherer(3);
+  LambdaExecutor executor(
+      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
+        if (lease.owner == "slow") {
+          EXPECT_EQ(lease.tasks.size(), 3u);
+          world.clock.Advance(61'000);
+          EXPECT_EQ(*world.jobs.Reap(ctx, ReapRules{}), 3);
+        }
+        return world.executor.Execute(ctx, lease, scope);
+      });
+  world.kind.executor = &executor;
+  world.kind.gatherer = &gatherer;
+  world.Register();
+  world.MakeJob(3, {.lines_per_task = 1});
+  const auto slow = OpenWorker(world, StepOptions("slow"));
+  ASSERT_TRUE(slow->Step(world.ctx()).ok());
+  EXPECT_EQ(slow->summary().lost, 3);
+  EXPECT_EQ(world.CountOf(TaskState::kReady), 3);
+}
+
 TEST(Worker, ALeaseThatRanOutButWasNotTakenIsStillSettled) {
   CopyWorld world;
   LambdaExecutor executor([&](const Context& ctx, const Lease& lease, TaskScope& scope) {

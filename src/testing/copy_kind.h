@@ -55,6 +55,7 @@ class CopyGatherer final : public Gatherer {
  public:
   explicit CopyGatherer(int64_t tasks_max) : tasks_max_(tasks_max) {}
   int64_t task_bytes_max() const override { return INT64_MAX; }
+  bool MayGather(const Json&) const override { return true; }
   std::vector<std::vector<size_t>> Gather(const ClaimOffer& offer,
                                           const Limits& limits) const override;
 

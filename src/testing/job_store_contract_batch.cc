@@ -73,7 +73,6 @@ TEST_P(JobStoreContract, GatheredTasksAreOneLeaseAndEachHasAnEpochOfItsOwn) {
   ASSERT_EQ(CodeOf(leases), "OK");
   ASSERT_EQ(seen.tasks.size(), 3u);
   EXPECT_EQ(seen.tasks[0].size_bytes, 40);
-  EXPECT_EQ(seen.ready_tasks, 4);
   EXPECT_EQ(seen.ready_bytes, 100);
   ASSERT_EQ(leases->size(), 2u);
   ASSERT_EQ(leases->at(0).tasks.size(), 2u);
@@ -113,6 +112,23 @@ TEST_P(JobStoreContract, WhileALargeTaskWaitsTasksAreTakenOneByOne) {
   leases = store().Claim(ctx(), request);
   ASSERT_TRUE(leases.ok());
   EXPECT_TRUE(leases->empty());
+}
+
+TEST_P(JobStoreContract, TasksOfAJobThatMayNotBeGatheredAreTakenOneByOne) {
+  MakeJob("j", {10, 20, 30});
+  bool is_offered = false;
+  const GatherRule rule{.task_bytes_max = 100,
+                        .may_gather = [](const Json&) { return false; },
+                        .choose =
+                            [&](const ClaimOffer&) {
+                              is_offered = true;
+                              return std::vector<std::vector<size_t>>{};
+                            }};
+  const auto leases = store().Claim(ctx(), Gathering("w1", rule));
+  ASSERT_EQ(CodeOf(leases), "OK");
+  EXPECT_FALSE(is_offered);
+  ASSERT_EQ(leases->size(), 3u);
+  for (const Lease& lease : *leases) EXPECT_EQ(lease.tasks.size(), 1u);
 }
 
 TEST_P(JobStoreContract, AChoiceOfNothingOrOfATaskTwiceTakesNothing) {

@@ -227,11 +227,12 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
     std::vector<std::vector<TaskRow*>> groups;
     const Task& largest = wanted.front()->task;
     const auto rule = request.gathering.find(largest.kind);
-    if (rule != request.gathering.end() && largest.size_bytes <= rule->second.task_bytes_max) {
+    const Json& spec = state_.jobs.at(largest.job).spec.spec;
+    if (rule != request.gathering.end() && largest.size_bytes <= rule->second.task_bytes_max &&
+        (!rule->second.may_gather || rule->second.may_gather(spec))) {
       ClaimOffer offer;
-      offer.spec = state_.jobs.at(largest.job).spec.spec;
+      offer.spec = spec;
       for (TaskRow* row : wanted) {
-        ++offer.ready_tasks;
         offer.ready_bytes += row->task.size_bytes;
         if (std::ssize(offer.tasks) < rule->second.offer_max) offer.tasks.push_back(row->task);
       }

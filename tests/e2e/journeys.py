@@ -359,10 +359,11 @@ def test_the_wrong_object_store(folder, server, place):
         check(job.summary()["counts"]["FINISHED"] == 2, "an import from %s: %s" % (store, job.summary()))
         err = rig.refused(code, 3 if code == 2126 else 1, "verify", job.id, *rig.state, *store)
         check("retry-failed" not in err, err)
-    # What a killed import left of its check of the folder.
+    # What an import that was killed long ago left of its check of the folder.
     probe = os.path.join(server.folder_of(job.database, "dst"), "detached", "pftmp_probe_0123456789abcdef")
-    os.makedirs(probe + "_renamed")
-    os.makedirs(probe)
+    for path in (probe + "_renamed", probe):
+        os.makedirs(path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
     job.publish()
     check(job.compare() == 160, "not all rows")
 
