@@ -94,15 +94,6 @@ Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& c
   return now_ms - last_ms > chosen.stale_after_ms;
 }
 
-TaskEdit EditOf(const Task& task, TaskState to) {
-  TaskEdit edit;
-  edit.id = task.id;
-  edit.from = task.state;
-  edit.epoch = task.epoch;
-  edit.to = to;
-  return edit;
-}
-
 // A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
 bool IsKept(const Selection& chosen, const Task& task) {
   return task.state == TaskState::kFailed && task.winner != 0 && task.failure_class != "data" &&
@@ -116,7 +107,7 @@ Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& j
   if (outputs.empty()) return {};
   std::map<TaskId, std::vector<TaskEdit>> edits;
   PF_TRY(ForEachTaskIn(input.ctx, state, job, TaskState::kSuperseded, [&](const Task& task) {
-    edits[task.superseded_by].push_back(EditOf(task, TaskState::kReady));
+    edits[task.superseded_by].push_back(EditTo(task, TaskState::kReady));
     return Status();
   }));
   for (const TaskId& output : outputs) {
@@ -169,7 +160,7 @@ Status Run(const CommandInput& input) {
       outputs.push_back(task.id);
       return {};
     }
-    edits.push_back(EditOf(task, is_kept ? TaskState::kFinished : TaskState::kReady));
+    edits.push_back(EditTo(task, is_kept ? TaskState::kFinished : TaskState::kReady));
     list.push_back(JsonDoc{{"part_id", task.id},
                            {"from", std::string(TaskStateName(task.state))},
                            {"to", std::string(TaskStateName(edits.back().to))}});

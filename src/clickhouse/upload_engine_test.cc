@@ -27,8 +27,9 @@ const char kInsert[] =
 
 void MakeSource(JobRig& rig) {
   rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, kDestination,
-           // A mutation that never ends.
-           "ALTER TABLE shop.orders UPDATE amount = throwIf(id = 50) WHERE 1"});
+           "SYSTEM STOP MERGES shop.orders",
+           "INSERT INTO shop.orders SELECT number, number, toDate('2024-01-01') + number % 70 FROM "
+           "numbers(1000)"});
 }
 
 // check: PF-21
@@ -285,17 +286,37 @@ TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
        "update = 1"});
   const Status refused = CheckSourceTable(rig.ctx(), rig.server(), rig.source, {});
   EXPECT_EQ(refused.explanation().pf_number, 2107) << refused.ToString();
-  std::vector<std::string> foreseen;
-  const Status told = CheckSourceTable(rig.ctx(), rig.server(), rig.source,
-                                       {.applies_patches = true, .foreseen = &foreseen});
-  EXPECT_TRUE(told.ok()) << told.ToString();
-  EXPECT_EQ(foreseen.size(), 1u);
-  EXPECT_EQ(CheckSourceTable(rig.ctx(), rig.server(), rig.source, {}).explanation().pf_number, 2107)
-      << "it was done";
   const Status applied =
       CheckSourceTable(rig.ctx(), rig.server(), rig.source, {.applies_patches = true});
   EXPECT_TRUE(applied.ok()) << applied.ToString();
   EXPECT_EQ(rig.Ask("SELECT count() FROM shop.orders WHERE amount = 7"), "10");
+}
+
+TEST(SourceChecks, WhatIsForeseenHidesNothingAfterIt) {
+  JobRig rig;
+  rig.Run(
+      {"CREATE DATABASE shop",
+       "CREATE TABLE shop.orders (id UInt64, amount UInt32) ENGINE = MergeTree ORDER BY id "
+       "SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1",
+       "INSERT INTO shop.orders SELECT number, number FROM numbers(100)",
+       "UPDATE shop.orders SET amount = 7 WHERE id < 10 SETTINGS allow_experimental_lightweight_"
+       "update = 1",
+       "SYSTEM STOP MERGES shop.orders",
+       "ALTER TABLE shop.orders UPDATE amount = 9 WHERE id = 50 SETTINGS mutations_sync = 0"});
+  std::vector<std::string> foreseen;
+  const auto check = [&](bool applies_patches, int64_t wait_mutations_ms) {
+    foreseen.clear();
+    return CheckSourceTable(rig.ctx(), rig.server(), rig.source,
+                            {.applies_patches = applies_patches,
+                             .wait_mutations_ms = wait_mutations_ms,
+                             .foreseen = &foreseen});
+  };
+  EXPECT_EQ(check(false, 0).explanation().pf_number, 2107);
+  EXPECT_EQ(check(true, 0).explanation().pf_number, 2108);
+  const Status told = check(true, 1);
+  EXPECT_TRUE(told.ok()) << told.ToString();
+  EXPECT_EQ(foreseen.size(), 2u);
+  EXPECT_EQ(check(false, 0).explanation().pf_number, 2107) << "something was applied";
 }
 
 TEST(UploadFreeze, ASelectThatDoesNotFitTheDestinationIsRefusedBeforeTheUpload) {
