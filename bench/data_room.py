@@ -99,7 +99,7 @@ def make_lineitem(folder, scale):
             tool = os.path.join(ROOT, "deps", "testenv", "bin", "tpchgen-cli")
         for part in range(1, 9):
             subprocess.run([tool, "parquet", "-s", str(scale), "--tables=lineitem", "--output-dir=" + folder, "--parts=8", "--part=%d" % part,
-                            "--parquet-compression=ZSTD(3)"], check=True, stdout=subprocess.DEVNULL)
+                            "--compression=ZSTD(3)"], check=True, stdout=subprocess.DEVNULL)
         paths = sorted(glob.glob(os.path.join(folder, "**", "lineitem*.parquet"), recursive=True))
     return paths
 
