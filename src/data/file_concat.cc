@@ -14,6 +14,7 @@
 #include "data/borrowed_source.h"
 #include "data/file_inspect.h"
 #include "data/parquet_source.h"
+#include "data/type_mapping.h"
 
 namespace partforge::data {
 namespace {
@@ -55,43 +56,6 @@ Status ExplainInput(Status status, const std::string& name) {
     default:
       return status;
   }
-}
-
-std::shared_ptr<arrow::DataType> PlainType(const std::shared_ptr<arrow::DataType>& type);
-
-arrow::FieldVector PlainFields(const arrow::FieldVector& fields) {
-  arrow::FieldVector plain;
-  for (const auto& field : fields) plain.push_back(field->WithType(PlainType(field->type())));
-  return plain;
-}
-
-// The type with values in place of dictionaries, at any depth.
-std::shared_ptr<arrow::DataType> PlainType(const std::shared_ptr<arrow::DataType>& type) {
-  switch (type->id()) {
-    case arrow::Type::DICTIONARY:
-      return static_cast<const arrow::DictionaryType&>(*type).value_type();
-    case arrow::Type::STRUCT:
-      return arrow::struct_(PlainFields(type->fields()));
-    case arrow::Type::LIST:
-      return arrow::list(PlainFields(type->fields())[0]);
-    case arrow::Type::LARGE_LIST:
-      return arrow::large_list(PlainFields(type->fields())[0]);
-    case arrow::Type::FIXED_SIZE_LIST:
-      return arrow::fixed_size_list(
-          PlainFields(type->fields())[0],
-          static_cast<const arrow::FixedSizeListType&>(*type).list_size());
-    case arrow::Type::MAP:
-      return std::make_shared<arrow::MapType>(
-          PlainFields(type->fields())[0], static_cast<const arrow::MapType&>(*type).keys_sorted());
-    default:
-      return type;
-  }
-}
-
-// The Arrow schema that a footer may carry says how some program held the values: those of
-// dictionaries are written as values, whatever the first file's were held in.
-std::shared_ptr<arrow::Schema> WithoutDictionaries(const arrow::Schema& schema) {
-  return arrow::schema(PlainFields(schema.fields()), schema.metadata());
 }
 
 // Names the input that a failure speaks of: readers say the file's name. That of the output may
@@ -168,7 +132,8 @@ class Concatenation {
     if (options_.codec) target_.codec = ParquetCodecNumber(*options_.codec);
     PF_ASSIGN(schema_, ReadParquetSchema(ctx, *inputs_[0].file->source, inputs_[0].file->file_name,
                                          memory_));
-    schema_ = WithoutDictionaries(*schema_);
+    // Those of dictionaries are written as values, whatever the first file's were held in.
+    schema_ = WithoutDictionaries(schema_);
     if (options_.decodes_always) PF_TRY(CheckItCanBeEncoded());
     for (RewriteInput& input : inputs_) {
       PF_TRY(ExplainInput(CheckSchema(ctx, input), input.file->file_name));

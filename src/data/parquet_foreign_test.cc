@@ -1,4 +1,6 @@
+#include <arrow/ipc/writer.h>
 #include <arrow/json/from_string.h>
+#include <arrow/util/base64.h>
 #include <fmt/format.h>
 
 #include "data/chunk_statistics.h"
@@ -624,6 +626,41 @@ TEST_F(ParquetForeign, ADictionaryInMemoryIsNoTypeOfAColumn) {
     EXPECT_EQ(done->output.row_count, 4);
     ASSERT_TRUE(Concat(keys, {.decodes_always = true}).ok());
   }
+}
+
+// Writers that hold strings as views say so in the footer; rows come in the plain layout, which can
+// be gathered, spilled and encoded as ranges of bytes.
+TEST_F(ParquetForeign, ViewsAreReadAsPlainValues) {
+  const auto schema_of = [](const std::shared_ptr<arrow::DataType>& text,
+                            const std::shared_ptr<arrow::DataType>& bytes) {
+    const auto nested =
+        arrow::struct_({arrow::field("t", text), arrow::field("n", arrow::int64())});
+    return arrow::schema({arrow::field("s", text), arrow::field("b", bytes, false),
+                          arrow::field("g", nested), arrow::field("l", arrow::list(nested)),
+                          arrow::field("wait", arrow::duration(arrow::TimeUnit::SECOND))});
+  };
+  constexpr std::string_view kRows = R"([
+      ["a", "", ["longer than an inlined view", 1], [["x", 2], null, [null, 3]], 5],
+      [null, "as long as this one is", null, null, null],
+      ["longer than an inlined view, too", "b", [null, null], [], 7]])";
+  const auto plain = FromJson(schema_of(arrow::utf8(), arrow::binary()), kRows);
+  WriteTable("views", *plain);
+  const auto held =
+      arrow::ipc::SerializeSchema(*schema_of(arrow::utf8_view(), arrow::binary_view()));
+  ASSERT_TRUE(held.ok()) << held.status().ToString();
+  EditFooter("views", [&](ThriftValue& tree) {
+    ThriftValue pair = ThriftValue::Struct();
+    pair.Set(key_value::kKey, ThriftValue::Binary("ARROW:schema"));
+    pair.Set(key_value::kValue,
+             ThriftValue::Binary(arrow::util::base64_encode(std::string_view(**held))));
+    tree.Set(file_metadata::kKeyValues, ThriftValue::List(ThriftType::kStruct, {std::move(pair)}));
+  });
+  const auto read = ReadWhole("views");
+  ASSERT_NE(read, nullptr);
+  EXPECT_TRUE(read->schema()->Equals(*plain->schema())) << read->schema()->ToString();
+  ExpectSameRows(*read, *plain);
+  ExpectRows({"views"}, *plain);
+  ExpectRows({"views", "views"}, *Twice(plain));
 }
 
 // What lies behind a null is no value.

@@ -1,8 +1,10 @@
 #include "data/parquet_source.h"
 
 #include <arrow/io/interfaces.h>
+#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
+#include <arrow/util/base64.h>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/file_reader.h>
@@ -19,6 +21,7 @@
 #include "data/page_rows.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_pruning.h"
+#include "data/type_mapping.h"
 
 namespace partforge::data {
 namespace {
@@ -79,6 +82,53 @@ Result<std::unique_ptr<pq::FileReader>> OpenReader(
     PF_ARROW_ASSIGN(auto reader, builder.Build());
     return reader;
   });
+}
+
+// What libparquet makes of a footer whose Arrow schema is another one.
+Result<std::shared_ptr<parquet::FileMetaData>> MetadataWithSchema(ThriftValue tree,
+                                                                  const arrow::Schema& schema) {
+  using namespace parquet_field;  // NOLINT: names of parquet.thrift
+  PF_ARROW_ASSIGN(const auto bytes, arrow::ipc::SerializeSchema(schema));
+  ThriftValue pair = ThriftValue::Struct();
+  pair.Set(key_value::kKey, ThriftValue::Binary("ARROW:schema"));
+  pair.Set(key_value::kValue,
+           ThriftValue::Binary(arrow::util::base64_encode(std::string_view(*bytes))));
+  tree.Set(file_metadata::kKeyValues, ThriftValue::List(ThriftType::kStruct, {std::move(pair)}));
+  const std::string footer = EncodeThriftStruct(tree);
+  return CatchParquet([&]() -> Result<std::shared_ptr<parquet::FileMetaData>> {
+    return parquet::FileMetaData::Make(footer.data(), static_cast<int64_t>(footer.size()));
+  });
+}
+
+// A file opened for rows. The Arrow schema that a footer may carry says how its writer held the
+// values; views are read as the plain layout of the same values.
+struct OpenedReader {
+  ParquetFooter footer;
+  MemoryGrant grant;  // for the metadata of `reader`
+  std::unique_ptr<pq::FileReader> reader;
+  std::shared_ptr<arrow::Schema> schema;
+};
+
+Result<OpenedReader> OpenRows(const Context& ctx, ByteSource& source, std::string_view file_name,
+                              arrow::TimeUnit::type int96_unit, int64_t stream_bytes,
+                              ArrowMemory& memory) {
+  PF_ASSIGN(OpenedFile file, OpenFooter(ctx, source, file_name));
+  OpenedReader opened{.footer = std::move(file.footer),
+                      .grant = std::move(file.grant),
+                      .reader = nullptr,
+                      .schema = nullptr};
+  const auto open = [&](std::shared_ptr<parquet::FileMetaData> metadata) -> Status {
+    PF_ASSIGN(opened.reader, OpenReader(OpenForArrow(ctx, source), std::move(metadata), int96_unit,
+                                        stream_bytes, memory));
+    return CatchParquet([&]() { return FromArrow(opened.reader->GetSchema(&opened.schema)); });
+  };
+  PF_TRY(open(std::move(file.metadata)));
+  const auto plain = WithoutViews(opened.schema);
+  if (plain == opened.schema) return opened;
+  opened.reader.reset();
+  PF_ASSIGN(auto metadata, MetadataWithSchema(opened.footer.tree, *plain));
+  PF_TRY(open(std::move(metadata)));
+  return opened;
 }
 
 // INT96 has nanoseconds, of which 64 bits hold 584 years; the table's unit is asked for at once, as
@@ -145,17 +195,15 @@ class Source final : public ParquetSource {
     // The footer is read by two parsers; one request serves both.
     const int64_t tail = std::min(kTailBytes, object_.size_bytes());
     object_.Fetch(ctx, {{.offset = object_.size_bytes() - tail, .length = tail}});
-    PF_ASSIGN(OpenedFile file, OpenFooter(ctx, object_, file_name_));
+    int96_unit_ = Int96Unit(spec_.wanted.get());
+    PF_ASSIGN(OpenedReader file,
+              OpenRows(ctx, object_, file_name_, int96_unit_, spec_.stream_bytes_max, memory_));
     footer_ = std::move(file.footer);
     metadata_grant_ = std::move(file.grant);
-    int96_unit_ = Int96Unit(spec_.wanted.get());
-    PF_ASSIGN(reader_, OpenReader(OpenForArrow(ctx, object_), std::move(file.metadata), int96_unit_,
-                                  spec_.stream_bytes_max, memory_));
-    std::shared_ptr<arrow::Schema> schema;
-    PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader_->GetSchema(&schema)); }));
-    PF_ASSIGN(output_, ScanOutput::Make(schema, spec_, file_name_, memory_));
+    reader_ = std::move(file.reader);
+    PF_ASSIGN(output_, ScanOutput::Make(file.schema, spec_, file_name_, memory_));
     PF_ASSIGN(pruner_, ParquetPruner::Make(footer_, output_->mapping(), spec_.ranges, file_name_));
-    SplitFields(*schema);
+    SplitFields(*file.schema);
     return PlanGroups();
   }
 
@@ -464,13 +512,9 @@ Result<std::unique_ptr<ParquetSource>> ParquetSource::Open(const Context& ctx,
 Result<std::shared_ptr<arrow::Schema>> ReadParquetSchema(const Context& ctx, ByteSource& source,
                                                          std::string_view file_name,
                                                          ArrowMemory& memory) {
-  PF_ASSIGN(OpenedFile file, OpenFooter(ctx, source, file_name));
-  PF_ASSIGN(const auto reader,
-            OpenReader(OpenForArrow(ctx, source), std::move(file.metadata), arrow::TimeUnit::MICRO,
-                       ScanSpec().stream_bytes_max, memory));
-  std::shared_ptr<arrow::Schema> schema;
-  PF_TRY(CatchParquet([&]() -> Status { return FromArrow(reader->GetSchema(&schema)); }));
-  return schema;
+  PF_ASSIGN(OpenedReader file, OpenRows(ctx, source, file_name, arrow::TimeUnit::MICRO,
+                                        ScanSpec().stream_bytes_max, memory));
+  return file.schema;
 }
 
 }  // namespace partforge::data
