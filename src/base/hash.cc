@@ -5,6 +5,8 @@
 #include <openssl/hmac.h>
 #include <xxhash.h>
 
+#include <cstring>
+
 namespace partforge {
 namespace {
 
@@ -39,6 +41,24 @@ constexpr Crc32cTables MakeCrc32cTables() {
 }
 
 constexpr Crc32cTables kCrc32cTables = MakeCrc32cTables();
+
+#if defined(__x86_64__)
+// The processor's own CRC-32C takes eight bytes at a time.
+__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(std::span<const std::byte> bytes) {
+  uint64_t crc = 0xFFFFFFFFu;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    crc = __builtin_ia32_crc32di(crc, word);
+  }
+  auto rest = static_cast<uint32_t>(crc);
+  for (; i < bytes.size(); ++i) {
+    rest = __builtin_ia32_crc32qi(rest, static_cast<unsigned char>(bytes[i]));
+  }
+  return ~rest;
+}
+#endif
 
 }  // namespace
 
@@ -111,6 +131,13 @@ uint64_t XxHash64(std::span<const std::byte> bytes, uint64_t seed) {
 }
 
 uint32_t Crc32c(std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return Crc32cByInstruction(bytes);
+#endif
+  return internal::Crc32cByTable(bytes);
+}
+
+uint32_t internal::Crc32cByTable(std::span<const std::byte> bytes) {
   const auto& table = kCrc32cTables;
   const auto at = [&](size_t i) { return static_cast<uint32_t>(bytes[i]); };
   uint32_t crc = 0xFFFFFFFFu;

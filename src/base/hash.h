@@ -64,7 +64,11 @@ class CityHash128Stream {
 };
 
 uint64_t XxHash64(std::span<const std::byte> bytes, uint64_t seed = 0);
+// By the processor's instruction where it has one.
 uint32_t Crc32c(std::span<const std::byte> bytes);
+namespace internal {
+uint32_t Crc32cByTable(std::span<const std::byte> bytes);
+}  // namespace internal
 
 std::string ToHex(std::span<const std::byte> bytes);
 Result<std::string> FromHex(std::string_view hex);  // raw bytes in a string

@@ -178,6 +178,16 @@ TEST(Hash, Crc32cEqualsTheRfcsVectors) {
   EXPECT_EQ(Crc32c(AsBytes(rising)), 0x46DD794Eu);
 }
 
+TEST(Hash, Crc32cByInstructionEqualsThatByTable) {
+  const std::string bytes = Pattern(4096);
+  for (size_t begin = 0; begin < 16; ++begin) {
+    for (const size_t length : {0, 1, 7, 8, 9, 63, 64, 1000, 4000}) {
+      const auto part = AsBytes(bytes).subspan(begin, length);
+      EXPECT_EQ(Crc32c(part), internal::Crc32cByTable(part)) << begin << ' ' << length;
+    }
+  }
+}
+
 TEST(Hex, IsReadBack) {
   const std::string bytes = Pattern(251);
   EXPECT_EQ(FromHex(ToHex(AsBytes(bytes))).value(), bytes);

@@ -63,11 +63,44 @@ Result<BatchRef> DropDeleted(const BatchRef& batch, int64_t first_row, const Row
   return kept.record_batch();
 }
 
+template <class Offset>
+int64_t TextBytes(const arrow::ArrayData& data) {
+  const auto* const offsets = data.GetValues<Offset>(1);
+  if (offsets == nullptr) return 0;
+  return (data.length + 1) * static_cast<int64_t>(sizeof(Offset)) + offsets[data.length] -
+         offsets[0];
+}
+
+// What the values take, as Arrow's ReferencedBufferSize says, which makes a table of all ranges
+// even for one column of numbers.
+int64_t ColumnBytes(const arrow::Array& column) {
+  const arrow::ArrayData& data = *column.data();
+  const int64_t validity =
+      data.buffers[0] == nullptr ? 0 : arrow::bit_util::BytesForBits(data.length);
+  switch (column.type_id()) {
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      return validity + TextBytes<int32_t>(data);
+    case arrow::Type::LARGE_STRING:
+    case arrow::Type::LARGE_BINARY:
+      return validity + TextBytes<int64_t>(data);
+    default:
+      break;
+  }
+  const int width = column.type()->bit_width();
+  if (width > 0 && data.child_data.empty() && data.dictionary == nullptr) {
+    return validity + arrow::bit_util::BytesForBits(data.length * width);
+  }
+  const auto bytes = arrow::util::ReferencedBufferSize(column);
+  return bytes.ok() ? *bytes : arrow::util::TotalBufferSize(column);
+}
+
 }  // namespace
 
 int64_t BatchBytes(const arrow::RecordBatch& batch) {
-  const auto bytes = arrow::util::ReferencedBufferSize(batch);
-  return bytes.ok() ? *bytes : arrow::util::TotalBufferSize(batch);
+  int64_t bytes = 0;
+  for (int i = 0; i < batch.num_columns(); ++i) bytes += ColumnBytes(*batch.column(i));
+  return bytes;
 }
 
 ScanSpec LimitedTo(ScanSpec spec, int64_t share_bytes) {
