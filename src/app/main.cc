@@ -17,6 +17,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -24,12 +25,14 @@
 #include <vector>
 
 #include "app/command.h"
+#include "app/crash_report.h"
 #include "app/engine_command.h"
 #include "app/exit_code.h"
 #include "app/help_text.h"
 #include "app/options.h"
 #include "app/output.h"
 #include "base/files.h"
+#include "base/log_file.h"
 #include "base/machine.h"
 #include "base/process.h"
 #include "base/world.h"
@@ -89,14 +92,15 @@ Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
     return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
         .Explain(1010, "--json and --output", "keep one of them");
   }
-  style.is_json = options.Bool("json") || output == "json";
+  style.is_csv = output == "csv";
+  style.is_json = options.Bool("json") || output == "json" || style.is_csv;
   style.is_ndjson = output == "ndjson" || (is_streaming && options.Bool("json") &&
                                            !(is_output_given && output == "json"));
   if (style.is_ndjson) style.is_json = false;
   style.is_quiet = options.Bool("quiet");
-  if (output != "table" && output != "json" && output != "ndjson") {
+  if (output != "table" && output != "json" && output != "ndjson" && output != "csv") {
     return Status(Code::kInvalidArgument,
-                  fmt::format("output is none of table, json, ndjson: {}", output))
+                  fmt::format("output is none of table, json, ndjson, csv: {}", output))
         .Explain(1005, "--output", "--output=json");
   }
   const std::string color = options.String("color");
@@ -112,7 +116,8 @@ Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
 
 Result<Log::Options> LogOptionsFrom(const ResolvedOptions& options, const OutputStyle& style) {
   Log::Options log;
-  log.level = style.is_stderr_tty ? LogLevel::kWarn : LogLevel::kInfo;
+  const bool is_for_terminal = style.is_stderr_tty && !options.IsSet("log-file");
+  log.level = is_for_terminal ? LogLevel::kWarn : LogLevel::kInfo;
   const auto verbosity =
       options.IsSet("verbose") && options.Bool("verbose") ? options.List("verbose").size() : 0;
   if (verbosity == 1) log.level = LogLevel::kDebug;
@@ -137,20 +142,21 @@ Result<Log::Options> LogOptionsFrom(const ResolvedOptions& options, const Output
                   fmt::format("log format is neither text nor json: {}", format))
         .Explain(1005, "--log-format", "--log-format=json");
   }
-  const bool is_json = format == "json" || (format.empty() && !style.is_stderr_tty &&
+  const bool is_json = format == "json" || (format.empty() && !is_for_terminal && !style.is_csv &&
                                             (style.is_json || style.is_ndjson));
   log.format = is_json ? LogFormat::kJson : LogFormat::kText;
   return log;
 }
 
 // Takes INT and TERM for the whole process: the first asks for an orderly stop, the second ends at
-// once.
+// once. With `on_hangup`, HUP calls that and ends nothing.
 class SignalWatch {
  public:
-  SignalWatch() {
+  explicit SignalWatch(std::function<void()> on_hangup) : on_hangup_(std::move(on_hangup)) {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
+    if (on_hangup_) sigaddset(&set_, SIGHUP);
     sigaddset(&set_, SIGUSR2);  // ends the watching thread
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
@@ -173,11 +179,16 @@ class SignalWatch {
         if (is_ending_) return;
         continue;
       }
+      if (number == SIGHUP) {
+        on_hangup_();
+        continue;
+      }
       if (signal_number_ != 0) _exit(128 + number);
       signal_number_ = number;
       stop_.request_stop();
     }
   }
+  const std::function<void()> on_hangup_;
   sigset_t set_{};
   std::stop_source stop_;
   std::atomic<int> signal_number_ = 0;
@@ -288,6 +299,36 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);  // when it is refused, the limit is as it was
 }
 
+// Children inherit it.
+Status LowerPriority(const ResolvedOptions& options) {
+  constexpr int64_t kNiceMax = 19;
+  const int64_t nice = options.Int("nice");
+  if (nice < 0 || nice > kNiceMax) {
+    return Status(Code::kInvalidArgument, fmt::format("0 to {} expected: {}", kNiceMax, nice))
+        .Explain(1005, "--nice", "--nice=10");
+  }
+  if (nice > 0) setpriority(PRIO_PROCESS, 0, static_cast<int>(nice));  // lowering is always allowed
+  return {};
+}
+
+// Null without --log-file.
+Result<std::unique_ptr<LogFile>> OpenLogFile(const ResolvedOptions& options) {
+  if (!options.IsSet("log-file")) return std::unique_ptr<LogFile>();
+  const std::string path = options.String("log-file");
+  Result<std::unique_ptr<LogFile>> file = LogFile::Open(path);
+  if (file.ok()) return file;
+  return Status(file.status()).Explain(7015, path, "name a file that this user can write to");
+}
+
+// What a command did not catch ends it as any error does.
+Status Run(const Command& command, const CommandInput& input) {
+  try {
+    return command.run(input);
+  } catch (const std::exception& error) {
+    return ReportException(command.spec.name, error.what());
+  }
+}
+
 int RunCommand(const Command& command, std::vector<std::string> argv,
                std::span<char* const> process_argv,
                const std::map<std::string, std::string>& environment, OutputStyle style) {
@@ -314,10 +355,24 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const Result<Log::Options> log = LogOptionsFrom(*options, style);
   if (!log.ok()) return Fail(log.status(), style);
 
+  InstallCrashReports(command.spec.name);
   RaiseDescriptorLimit();
-  SignalWatch signals;
+  if (const Status lowered = LowerPriority(*options); !lowered.ok()) return Fail(lowered, style);
+  const Result<std::unique_ptr<LogFile>> log_file = OpenLogFile(*options);
+  if (!log_file.ok()) return Fail(log_file.status(), style);
+  std::function<void()> reopen;
+  if (*log_file != nullptr) {
+    reopen = [file = log_file->get()] {
+      const Status done = file->Reopen();
+      if (!done.ok()) file->Write(done.ToString() + "\n");
+    };
+  }
+  SignalWatch signals(reopen);
   World::Options world_options;
   world_options.log = *log;
+  if (*log_file != nullptr) {
+    world_options.log_sink = [file = log_file->get()](std::string_view line) { file->Write(line); };
+  }
   world_options.fault_spec = Lookup(environment, "PARTFORGE_FAULT");
   world_options.fault_trace_path = Lookup(environment, "PARTFORGE_FAULT_TRACE");
   const Result<MachineLimits> limits = ReadMachineLimits();
@@ -338,7 +393,7 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 
   Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });
   const CommandInput input{ctx, *options, out, environment};
-  Status status = command.run(input);
+  const Status status = Run(command, input);
   if (out.is_pipe_broken()) return 141;
   if (status.ok()) return Finish(out);
   if (signals.signal_number() != 0 && status.code() == Code::kCancelled) {
@@ -401,10 +456,9 @@ int main(int argc, char** argv) {
   try {
     return partforge::app::Main(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "error[PF9001]: internal error\n  where   partforge\n  why     %s\n  do      "
-                 "report it\n  more    partforge explain PF9001\n",
-                 error.what());
+    const std::string text = partforge::app::RenderError(
+        partforge::app::ReportException("start", error.what()), partforge::app::OutputStyle());
+    std::fwrite(text.data(), 1, text.size(), stderr);
     return 1;
   }
 }

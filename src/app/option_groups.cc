@@ -31,6 +31,34 @@ OptionSpec AllowHttpOption() {
           .group = "Where"};
 }
 
+// The same for both.
+std::vector<OptionSpec> TlsOptionSpecs() {
+  return {
+      {.name = "tls-ca",
+       .help = "certificates to believe, PEM (default: those of the system)",
+       .group = "Where",
+       .refuses_empty = true},
+      {.name = "tls-cert",
+       .help = "certificate to show to servers that ask for one, PEM",
+       .group = "Where",
+       .refuses_empty = true},
+      {.name = "tls-key",
+       .help = "its key (default: in the same file)",
+       .group = "Where",
+       .refuses_empty = true},
+      {.name = "insecure-skip-verify",
+       .type = OptionType::kBool,
+       .default_text = "false",
+       .help = "believe any certificate; anybody between can then read and change everything",
+       .group = "Where"},
+  };
+}
+
+std::vector<OptionSpec> With(std::vector<OptionSpec> options, const std::vector<OptionSpec>& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
 }  // namespace
 
 OptionSpec LeaseTtlOption() {
@@ -77,7 +105,7 @@ std::vector<OptionSpec> StateOptions() {
 }
 
 std::vector<OptionSpec> StoreOptions() {
-  return {
+  std::vector<OptionSpec> options = {
       {.name = "s3-endpoint",
        .help = "http(s)://host:port, or file:///dir for a local folder (default: AWS)",
        .group = "Where",
@@ -97,12 +125,21 @@ std::vector<OptionSpec> StoreOptions() {
        .default_text = "8",
        .help = "requests at once for one large object",
        .group = "Limits"},
+      {.name = "max-upload-rate",
+       .type = OptionType::kSize,
+       .help = "bytes a second to the object store, of all slots together (default: no limit)",
+       .group = "Limits"},
+      {.name = "max-download-rate",
+       .type = OptionType::kSize,
+       .help = "bytes a second from the object store, of all slots together (default: no limit)",
+       .group = "Limits"},
       AllowHttpOption(),
   };
+  return With(std::move(options), TlsOptionSpecs());
 }
 
 std::vector<OptionSpec> ServerOptions() {
-  return {
+  std::vector<OptionSpec> options = {
       {.name = "clickhouse-url",
        .default_text = "http://127.0.0.1:8123",
        .help = "HTTP address of the server that holds the table",
@@ -118,6 +155,7 @@ std::vector<OptionSpec> ServerOptions() {
        .is_secret = true},
       AllowHttpOption(),
   };
+  return With(std::move(options), TlsOptionSpecs());
 }
 
 std::vector<OptionSpec> EngineOptions() {
@@ -135,6 +173,11 @@ std::vector<OptionSpec> EngineOptions() {
       {.name = "memory",
        .type = OptionType::kSize,
        .help = "memory for all slots together (default: 70 % of what may be used)",
+       .group = "Limits"},
+      {.name = "threads",
+       .type = OptionType::kInt,
+       .default_text = "0",
+       .help = "CPUs for all slots together; 0 = all that may be used",
        .group = "Limits"},
       {.name = "huge-pages",
        .type = OptionType::kBool,

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "app/csv.h"
 #include "app/exit_code.h"
 #include "base/error_ids.h"
 #include "base/files.h"
@@ -199,6 +200,10 @@ void Output::Line(std::string_view line) {
 
 void Output::Document(std::string_view command, const JsonDoc& doc) {
   if (!style_.is_json && !style_.is_ndjson) return;
+  if (style_.is_csv) {
+    Write(STDOUT_FILENO, RenderCsv(doc));
+    return;
+  }
   JsonDoc whole{{"schema", fmt::format("partforge.{}/1", command)}};
   for (const auto& [key, value] : doc.items()) whole[key] = value;
   Write(STDOUT_FILENO, (style_.is_ndjson ? DumpJson(whole) : DumpJsonPretty(whole)) + "\n");
@@ -277,7 +282,8 @@ JsonDoc ErrorDocument(const Status& status) {
 }
 
 std::string RenderError(const Status& status, const OutputStyle& style) {
-  if (style.is_json || style.is_ndjson) return DumpJson(ErrorDocument(status)) + "\n";
+  if ((style.is_json || style.is_ndjson) && !style.is_csv)
+    return DumpJson(ErrorDocument(status)) + "\n";
   const Explanation& explanation = status.explanation();
   const int number = NumberOf(status);
   const ErrorId* id = FindErrorId(number);

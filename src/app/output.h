@@ -17,6 +17,7 @@ namespace partforge::app {
 struct OutputStyle {
   bool is_json = false;    // one JSON document
   bool is_ndjson = false;  // one object a line
+  bool is_csv = false;     // rows of the document's list as CSV; is_json then, too
   bool is_quiet = false;
   bool has_color = false;  // stdout
   bool is_stdout_tty = false, is_stderr_tty = false;
@@ -54,7 +55,8 @@ class Output {
   // Human text; nothing in JSON mode.
   void Text(std::string_view text);
   void Line(std::string_view line = "");
-  // The result document: printed in JSON mode only, with "schema": "partforge.<command>/1" first.
+  // The result document: printed in JSON mode only, with "schema": "partforge.<command>/1" first;
+  // in CSV mode its rows.
   void Document(std::string_view command, const JsonDoc& doc);
   // One NDJSON object.
   void Object(const JsonDoc& object);

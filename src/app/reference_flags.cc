@@ -16,11 +16,8 @@ constexpr std::string_view kOwnClient = "PartForge has its own client of object 
                                "--insert-select-file";
 
 constexpr std::string_view kOwnEngine =
-                               "a worker starts an engine of its own: --clickhouse-binary names "
-                               "another program for it",
-                           kPlainTls =
-                               "certificates of the system are used: put yours there, or a proxy "
-                               "on loopback";
+    "a worker starts an engine of its own: --clickhouse-binary names "
+    "another program for it";
 
 constexpr ReferenceFlag kFlags[] = {
     {"s5cmd-binary", Fate::kIgnored, false, kOwnClient},
@@ -72,18 +69,7 @@ constexpr ReferenceFlag kFlags[] = {
      "functions of users are not part of this version: write the expression into the SELECT"},
     {"encryption-config", Fate::kRefused, false,
      "encrypted disks and codecs are not part of this version: decrypt the table first"},
-    {"threads", Fate::kRefused, false, "CPUs are divided among slots: give --parallel"},
-    {"nice", Fate::kRefused, false, "start the program by nice(1)"},
-    {"max-upload-rate", Fate::kRefused, false,
-     "rates are not limited in this version: let the service manager or the network do it"},
-    {"max-download-rate", Fate::kRefused, false,
-     "rates are not limited in this version: let the service manager or the network do it"},
     {"timezone", Fate::kRefused, false, "times are read and printed in UTC"},
-    {"log-file", Fate::kRefused, false, "the log goes to stderr: redirect it"},
-    {"tls-ca", Fate::kRefused, false, kPlainTls},
-    {"tls-cert", Fate::kRefused, false, kPlainTls},
-    {"tls-key", Fate::kRefused, false, kPlainTls},
-    {"insecure-skip-verify", Fate::kRefused, true, kPlainTls},
     {"allow-unverified", Fate::kRefused, true,
      "artifacts without a description are never imported: rewrite the parts in a new job"},
 };

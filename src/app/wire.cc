@@ -72,6 +72,30 @@ Status RefusePlainHttp(const CommandInput& input, const HttpEngineOptions& optio
                "use https, or give --allow-http when the network is trusted");
 }
 
+// Files are looked at now: a connection that fails for want of them would only say so late.
+Result<TlsOptions> TlsFrom(const CommandInput& input) {
+  TlsOptions tls{.ca_file = input.options.String("tls-ca"),
+                 .certificate_file = input.options.String("tls-cert"),
+                 .key_file = input.options.String("tls-key"),
+                 .skips_verification = input.options.Bool("insecure-skip-verify")};
+  if (!tls.key_file.empty() && tls.certificate_file.empty()) {
+    return Status(Code::kInvalidArgument, "a key without its certificate")
+        .Explain(1010, "--tls-key", "give --tls-cert, too");
+  }
+  for (const auto& [flag, file] : {std::pair("--tls-ca", &tls.ca_file),
+                                   {"--tls-cert", &tls.certificate_file},
+                                   {"--tls-key", &tls.key_file}}) {
+    if (!file->empty() && access(file->c_str(), R_OK) != 0) {
+      return ErrnoStatus(errno, "read " + *file)
+          .As(Code::kInvalidArgument)
+          .Explain(1005, flag, "name a PEM file that this user can read");
+    }
+  }
+  if (tls.skips_verification)
+    input.ctx.log.Warn("certificates are not verified: anybody between can read and change data");
+  return tls;
+}
+
 // What anybody could have made beforehand in a folder of all users must not be believed: a link, or
 // a folder that others may write to.
 Status CheckWorkDir(const std::filesystem::path& folder, bool is_private) {
@@ -136,6 +160,15 @@ Result<int64_t> PendingMigrations(const CommandInput& input) {
   return CountPendingMigrations(input.ctx, options);
 }
 
+BucketStores::BucketStores(const CommandInput& input) : input_(input) {
+  const auto limit = [&](std::string_view name) -> std::unique_ptr<RateLimit> {
+    const int64_t bytes_per_s = input.options.SizeBytes(name);
+    return bytes_per_s == 0 ? nullptr : std::make_unique<RateLimit>(bytes_per_s);
+  };
+  download_ = limit("max-download-rate");
+  upload_ = limit("max-upload-rate");
+}
+
 Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {
   {
     const std::lock_guard lock(mutex_);
@@ -148,12 +181,14 @@ Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bu
   settings.path_style = input_.options.Bool("s3-path-style");
   settings.concurrency = static_cast<int>(input_.options.Int("s3-concurrency"));
   settings.allow_http = input_.options.Bool("allow-http");
+  PF_ASSIGN(settings.tls, TlsFrom(input_));
   settings.environment = [this](std::string_view name) -> std::optional<std::string> {
     const auto it = input_.environment.find(std::string(name));
     if (it == input_.environment.end()) return std::nullopt;
     return it->second;
   };
   PF_ASSIGN(std::unique_ptr<ObjectStore> opened, OpenObjectStore(ctx, settings));
+  opened = LimitRates(std::move(opened), download_.get(), upload_.get());
   // Opened without the lock, since it may ask the network: of two at once the first one stays.
   const std::lock_guard lock(mutex_);
   return stores_.emplace(bucket, std::move(opened)).first->second.get();
@@ -169,6 +204,7 @@ Result<std::unique_ptr<Engine>> OpenServer(const CommandInput& input) {
   options.user = input.options.String("clickhouse-user");
   options.password = input.options.SecretValue("clickhouse-password");
   if (!options.password.empty()) input.ctx.log.AddSecret(options.password.Reveal());
+  PF_ASSIGN(options.tls, TlsFrom(input));
   PF_TRY(RefusePlainHttp(input, options));
   PF_ASSIGN(std::unique_ptr<HttpEngine> server, HttpEngine::Open(std::move(options)));
   return std::unique_ptr<Engine>(std::move(server));
@@ -253,6 +289,14 @@ Result<std::filesystem::path> OpenWorkDir(const CommandInput& input) {
 Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
   MachineUse use;
   PF_ASSIGN(use.limits, ReadMachineLimits());
+  const int64_t threads = input.options.Int("threads");
+  constexpr int64_t kThreadsMax = 4096;
+  if (threads < 0 || threads > kThreadsMax) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("0 to {} CPUs expected: {}", kThreadsMax, threads))
+        .Explain(1005, "--threads", "--threads=0 takes all that may be used");
+  }
+  if (threads > 0) use.limits.cpus = threads;
   use.slots = input.options.Int("parallel");
   if (use.slots < 0 || use.slots > 256) {
     return Status(Code::kInvalidArgument, fmt::format("0 to 256 slots expected: {}", use.slots))

@@ -17,6 +17,7 @@
 #include "job/job_store.h"
 #include "job/run_folder.h"
 #include "job/state_url.h"
+#include "store/limited_store.h"
 #include "store/object_store.h"
 
 namespace partforge::app {
@@ -35,7 +36,7 @@ Result<int64_t> PendingMigrations(const CommandInput& input);
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
  public:
-  explicit BucketStores(const CommandInput& input) : input_(input) {}
+  explicit BucketStores(const CommandInput& input);
   Result<ObjectStore*> Get(const Context& ctx, const std::string& bucket);
   // For executors and committers; refers to this object.
   clickhouse::RewriteExecutor::StoreOfBucket function();
@@ -43,6 +44,7 @@ class BucketStores {
  private:
   const CommandInput& input_;
   std::mutex mutex_;
+  std::unique_ptr<RateLimit> download_, upload_;  // null: no limit; of all stores together
   std::map<std::string, std::unique_ptr<ObjectStore>> stores_;  // guarded by mutex_
 };
 

@@ -18,6 +18,14 @@ namespace partforge {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
+// How the other side of an https connection is believed, and what it is shown.
+struct TlsOptions {
+  std::string ca_file = {};  // PEM; "" = the system's
+  // PEM; what this side shows where it is asked to. The key may stand in the certificate's file.
+  std::string certificate_file = {}, key_file = {};
+  bool skips_verification = false;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url = {};
@@ -30,8 +38,7 @@ struct HttpRequest {
   int64_t connect_timeout_ms = 10'000;
   int64_t idle_timeout_ms = 60'000;  // no byte in either direction for so long; 0 = no limit
   int64_t body_bytes_max = int64_t{1} << 30;  // of a reply kept in memory
-  bool allows_insecure_tls = false;
-  std::string ca_file = {};
+  TlsOptions tls = {};
 };
 
 struct HttpReply {

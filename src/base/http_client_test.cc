@@ -531,14 +531,35 @@ TEST_F(HttpPair, CertificateIsCheckedUnlessToldOtherwise) {
 
   const auto refused = client_.Send(ctx_, {.method = "PUT", .url = url, .body = Bytes("x")});
   EXPECT_EQ(refused.status().code(), Code::kRefused) << refused.status().ToString();
-  for (const HttpRequest& request : {HttpRequest{.url = url, .ca_file = certificate},
-                                     HttpRequest{.url = url, .allows_insecure_tls = true}}) {
+  for (const HttpRequest& request :
+       {HttpRequest{.url = url, .tls = {.ca_file = certificate}},
+        HttpRequest{.url = url, .tls = {.skips_verification = true}}}) {
     const auto reply = client_.Send(ctx_, request);
     ASSERT_TRUE(reply.ok()) << reply.status().ToString();
     EXPECT_EQ(reply->status, 200);
   }
-  const auto no_file = client_.Send(ctx_, {.url = url, .ca_file = folder / "absent"});
+  const auto no_file = client_.Send(ctx_, {.url = url, .tls = {.ca_file = folder / "absent"}});
   EXPECT_EQ(no_file.status().code(), Code::kInvalidArgument) << no_file.status().ToString();
+
+  // A server that wants to see a certificate of the client.
+  const auto strict = ChildProcess::Start(
+      {.argv = {kOpenssl, "s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate,
+                "-www", "-Verify", "1", "-verify_return_error", "-CAfile", certificate},
+       .stderr_path = folder / "log",
+       .captures_stdout = true});
+  ASSERT_TRUE(strict.ok());
+  line.clear();
+  while (!line.starts_with("ACCEPT ")) line = (*strict)->ReadLine(ctx_, 20'000).value().value();
+  const std::string strict_url = "https://127.0.0.1:" + line.substr(line.rfind(':') + 1) + "/";
+  const TlsOptions nobody{.ca_file = certificate};
+  EXPECT_FALSE(client_.Send(ctx_, {.url = strict_url, .tls = nobody}).ok());
+  TlsOptions known{.ca_file = certificate, .certificate_file = certificate, .key_file = key};
+  const auto shown = client_.Send(ctx_, {.url = strict_url, .tls = known});
+  ASSERT_TRUE(shown.ok()) << shown.status().ToString();
+  EXPECT_EQ(shown->status, 200);
+  known.key_file = folder / "absent";
+  const auto no_key = client_.Send(ctx_, {.url = strict_url, .tls = known});
+  EXPECT_EQ(no_key.status().code(), Code::kInvalidArgument) << no_key.status().ToString();
 }
 
 TEST_F(HttpPair, ManyOpenDescriptorsDisturbNobody) {

@@ -221,9 +221,15 @@ Status HttpTransfer::Begin() {
   SetOption(easy, CURLOPT_BUFFERSIZE, kSocketBufferBytes);
   SetOption(easy, CURLOPT_UPLOAD_BUFFERSIZE, kSocketBufferBytes);
   SetOption(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect_timeout_ms));
-  SetOption(easy, CURLOPT_SSL_VERIFYPEER, request_.allows_insecure_tls ? 0L : 1L);
-  SetOption(easy, CURLOPT_SSL_VERIFYHOST, request_.allows_insecure_tls ? 0L : 2L);
-  if (!request_.ca_file.empty()) SetOption(easy, CURLOPT_CAINFO, request_.ca_file.c_str());
+  const TlsOptions& tls = request_.tls;
+  SetOption(easy, CURLOPT_SSL_VERIFYPEER, tls.skips_verification ? 0L : 1L);
+  SetOption(easy, CURLOPT_SSL_VERIFYHOST, tls.skips_verification ? 0L : 2L);
+  if (!tls.ca_file.empty()) SetOption(easy, CURLOPT_CAINFO, tls.ca_file.c_str());
+  if (!tls.certificate_file.empty()) {
+    const std::string& key = tls.key_file.empty() ? tls.certificate_file : tls.key_file;
+    SetOption(easy, CURLOPT_SSLCERT, tls.certificate_file.c_str());
+    SetOption(easy, CURLOPT_SSLKEY, key.c_str());
+  }
   SetOption(easy, CURLOPT_ERRORBUFFER, error_text_.data());
   SetOption(easy, CURLOPT_OPENSOCKETFUNCTION, &OpenSocket);
   SetOption(easy, CURLOPT_HEADERFUNCTION, &Callbacks::Header);
@@ -359,6 +365,7 @@ Status HttpTransfer::Failure(int curl_code) const {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:  // a certificate or key of this side that cannot be used
       return Broken(Code::kInvalidArgument, what);
     case CURLE_PEER_FAILED_VERIFICATION:
       return Broken(Code::kRefused, what);

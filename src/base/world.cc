@@ -11,7 +11,10 @@ Result<std::unique_ptr<World>> World::Open(const Options& options) {
 }
 
 World::World(const Options& options, std::unique_ptr<Faults> faults)
-    : faults_(std::move(faults)), log_(clock_, options.log), memory_(options.memory_bytes) {}
+    : faults_(std::move(faults)),
+      log_(options.log_sink ? Log(clock_, options.log, options.log_sink)
+                            : Log(clock_, options.log)),
+      memory_(options.memory_bytes) {}
 
 Context World::MakeContext(std::stop_token stop) {
   return Context{clock_, random_, *faults_, log_, metrics_, memory_, std::move(stop)};

@@ -12,6 +12,7 @@ class World {
  public:
   struct Options {
     Log::Options log;
+    Log::Sink log_sink;  // empty: stderr
     int64_t memory_bytes = int64_t{1} << 31;
     std::string fault_spec,
         fault_trace_path;  // values of PARTFORGE_FAULT and PARTFORGE_FAULT_TRACE

@@ -214,8 +214,7 @@ HttpEngine::Call HttpEngine::MakeCall(const Context& ctx, const QueryOptions& op
     call.request.headers.emplace_back("X-ClickHouse-Key", options_.password.Reveal());
   call.request.connect_timeout_ms = options_.connect_timeout_ms;
   call.request.idle_timeout_ms = options.idle_timeout_ms;
-  call.request.allows_insecure_tls = options_.allows_insecure_tls;
-  call.request.ca_file = options_.ca_file;
+  call.request.tls = options_.tls;
   return call;
 }
 

@@ -22,8 +22,7 @@ struct HttpEngineOptions {
   std::map<std::string, std::string> settings = {};  // of every query; a query's own win
   std::optional<std::filesystem::path> data_path = {};
   int64_t connect_timeout_ms = 10'000;
-  bool allows_insecure_tls = false;
-  std::string ca_file = {};
+  TlsOptions tls = {};
   // How long a statement whose caller was stopped is asked to end, and what is called when it did
   // not: who owns the process can kill it (clickhouse-parts §9.9).
   int64_t kill_wait_on_stop_ms = 10'000;

@@ -175,8 +175,7 @@ Result<S3Reply> S3Client::SendOnce(const Context& ctx, const S3Call& call,
   std::erase_if(request.headers, [](const auto& header) { return header.first == "host"; });
   request.body = call.body;
   request.body_bytes_max = kReplyBytesMax;
-  request.ca_file = options_.ca_file;
-  request.allows_insecure_tls = options_.allows_insecure_tls;
+  request.tls = options_.tls;
 
   S3Reply reply;
   if (call.out.empty()) {

@@ -24,8 +24,7 @@ struct S3ClientOptions {
   bool is_path_style = true;  // else the bucket is the first label of the host
   bool sends_crc32c = false;  // x-amz-checksum-crc32c with each body that TLS alone would protect
   CredentialChain::Options credentials;
-  std::string ca_file;
-  bool allows_insecure_tls = false;
+  TlsOptions tls;
   int tries_max = 8;
   int64_t backoff_ms_first = 200, backoff_ms_max = 20'000;
 };

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "store/limited_store.h"
 #include "store/local_store.h"
 #include "store/s3_store.h"
 #include "testing/faulty_store.h"
@@ -17,6 +18,18 @@ class LocalRig final : public StoreRig {
  private:
   TempDir folder_;
   LocalStore store_{folder_ / "bucket"};
+};
+
+// A limit that nobody reaches: the store behaves as the one behind it.
+class LimitedRig final : public StoreRig {
+ public:
+  ObjectStore& store() override { return *store_; }
+
+ private:
+  TempDir folder_;
+  RateLimit limit_{int64_t{1} << 50};
+  const std::unique_ptr<ObjectStore> store_ =
+      LimitRates(std::make_unique<LocalStore>(folder_ / "bucket"), &limit_, &limit_);
 };
 
 class MemoryRig final : public StoreRig {
@@ -62,12 +75,12 @@ StoreCase FakeCase(std::string name, S3FakeOptions options) {
           .make = [options] { return std::make_unique<S3FakeRig>(options); }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, ObjectStoreContract,
-                         ::testing::Values(Case<LocalRig>("Local"), Case<MemoryRig>("Memory"),
-                                           Case<FaultyRig>("Faulty"), FakeCase("S3Fake", {}),
-                                           FakeCase("S3FakeWithoutDeleteMany",
-                                                    {.knows_delete_many = false})),
-                         StoreCaseName);
+INSTANTIATE_TEST_SUITE_P(
+    Stores, ObjectStoreContract,
+    ::testing::Values(Case<LocalRig>("Local"), Case<LimitedRig>("Limited"),
+                      Case<MemoryRig>("Memory"), Case<FaultyRig>("Faulty"), FakeCase("S3Fake", {}),
+                      FakeCase("S3FakeWithoutDeleteMany", {.knows_delete_many = false})),
+    StoreCaseName);
 
 }  // namespace
 }  // namespace partforge::testing

@@ -175,10 +175,10 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(const Context& ctx,
     client.host = std::move(endpoint.host);
     client.is_path_style = settings.path_style;
   }
-  client.ca_file = settings.ca_file.empty()
-                       ? EnvironmentValue(settings.environment, "AWS_CA_BUNDLE")
-                       : settings.ca_file;
-  client.allows_insecure_tls = settings.allows_insecure_tls;
+  client.tls = settings.tls;
+  if (client.tls.ca_file.empty()) {
+    client.tls.ca_file = EnvironmentValue(settings.environment, "AWS_CA_BUNDLE");
+  }
   client.credentials = {.given = {.access_key = settings.access_key,
                                   .secret_key = settings.secret_key,
                                   .session_token = settings.session_token},

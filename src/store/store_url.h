@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/context.h"
+#include "base/http_client.h"
 #include "store/aws_config.h"
 #include "store/object_store.h"
 
@@ -24,8 +25,7 @@ struct StoreSettings {
   // instance).
   std::string access_key;
   Secret secret_key, session_token;
-  std::string ca_file;  // "" = AWS_CA_BUNDLE, else the system's
-  bool allows_insecure_tls = false;
+  TlsOptions tls;  // no ca_file: AWS_CA_BUNDLE, else the system's
   // How to ask for an environment variable; empty = none is set. Only app reads the environment.
   EnvironmentLookup environment;
   bool allow_http = false;  // plain http to a host that is not loopback
