@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "app/command.h"
-#include "app/crash_report.h"
 #include "app/engine_command.h"
 #include "app/exit_code.h"
 #include "app/help_text.h"
@@ -320,15 +319,6 @@ Result<std::unique_ptr<LogFile>> OpenLogFile(const ResolvedOptions& options) {
   return Status(file.status()).Explain(7015, path, "name a file that this user can write to");
 }
 
-// What a command did not catch ends it as any error does.
-Status Run(const Command& command, const CommandInput& input) {
-  try {
-    return command.run(input);
-  } catch (const std::exception& error) {
-    return ReportException(command.spec.name, error.what());
-  }
-}
-
 int RunCommand(const Command& command, std::vector<std::string> argv,
                std::span<char* const> process_argv,
                const std::map<std::string, std::string>& environment, OutputStyle style) {
@@ -355,7 +345,6 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const Result<Log::Options> log = LogOptionsFrom(*options, style);
   if (!log.ok()) return Fail(log.status(), style);
 
-  InstallCrashReports(command.spec.name);
   RaiseDescriptorLimit();
   if (const Status lowered = LowerPriority(*options); !lowered.ok()) return Fail(lowered, style);
   const Result<std::unique_ptr<LogFile>> log_file = OpenLogFile(*options);
@@ -393,7 +382,7 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 
   Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });
   const CommandInput input{ctx, *options, out, environment};
-  const Status status = Run(command, input);
+  Status status = command.run(input);
   if (out.is_pipe_broken()) return 141;
   if (status.ok()) return Finish(out);
   if (signals.signal_number() != 0 && status.code() == Code::kCancelled) {
@@ -456,9 +445,10 @@ int main(int argc, char** argv) {
   try {
     return partforge::app::Main(argc, argv);
   } catch (const std::exception& error) {
-    const std::string text = partforge::app::RenderError(
-        partforge::app::ReportException("start", error.what()), partforge::app::OutputStyle());
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fprintf(stderr,
+                 "error[PF9001]: internal error\n  where   partforge\n  why     %s\n  do      "
+                 "report it\n  more    partforge explain PF9001\n",
+                 error.what());
     return 1;
   }
 }

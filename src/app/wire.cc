@@ -160,13 +160,11 @@ Result<int64_t> PendingMigrations(const CommandInput& input) {
   return CountPendingMigrations(input.ctx, options);
 }
 
-BucketStores::BucketStores(const CommandInput& input) : input_(input) {
-  const auto limit = [&](std::string_view name) -> std::unique_ptr<RateLimit> {
-    const int64_t bytes_per_s = input.options.SizeBytes(name);
-    return bytes_per_s == 0 ? nullptr : std::make_unique<RateLimit>(bytes_per_s);
-  };
-  download_ = limit("max-download-rate");
-  upload_ = limit("max-upload-rate");
+RateLimit* BucketStores::Limit(std::string_view name, std::unique_ptr<RateLimit>& limit) {
+  const int64_t bytes_per_s = input_.options.SizeBytes(name);
+  const std::lock_guard lock(mutex_);
+  if (limit == nullptr && bytes_per_s > 0) limit = std::make_unique<RateLimit>(bytes_per_s);
+  return limit.get();
 }
 
 Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bucket) {
@@ -188,7 +186,8 @@ Result<ObjectStore*> BucketStores::Get(const Context& ctx, const std::string& bu
     return it->second;
   };
   PF_ASSIGN(std::unique_ptr<ObjectStore> opened, OpenObjectStore(ctx, settings));
-  opened = LimitRates(std::move(opened), download_.get(), upload_.get());
+  opened = LimitRates(std::move(opened), Limit("max-download-rate", download_),
+                      Limit("max-upload-rate", upload_));
   // Opened without the lock, since it may ask the network: of two at once the first one stays.
   const std::lock_guard lock(mutex_);
   return stores_.emplace(bucket, std::move(opened)).first->second.get();

@@ -36,15 +36,17 @@ Result<int64_t> PendingMigrations(const CommandInput& input);
 // Object stores by bucket, opened once each. Thread-safe.
 class BucketStores {
  public:
-  explicit BucketStores(const CommandInput& input);
+  explicit BucketStores(const CommandInput& input) : input_(input) {}
   Result<ObjectStore*> Get(const Context& ctx, const std::string& bucket);
   // For executors and committers; refers to this object.
   clickhouse::RewriteExecutor::StoreOfBucket function();
 
  private:
+  RateLimit* Limit(std::string_view name, std::unique_ptr<RateLimit>& limit);
+
   const CommandInput& input_;
   std::mutex mutex_;
-  std::unique_ptr<RateLimit> download_, upload_;  // null: no limit; of all stores together
+  std::unique_ptr<RateLimit> download_, upload_;  // of all stores together; null: no limit
   std::map<std::string, std::unique_ptr<ObjectStore>> stores_;  // guarded by mutex_
 };
 

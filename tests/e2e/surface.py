@@ -1,5 +1,7 @@
 """What a person or a script meets: help without anything, exits, dry runs, secrets, error codes, the demo."""
+import csv
 import hashlib
+import io
 import json
 import os
 import pty
@@ -296,6 +298,49 @@ def test_every_document_parses(folder, server, place):
     third = plain(rig, "quiet", rows=10)
     third.freeze()
     check(rig.run(*third.upload_words(), "-q")[1:] == (third.id + "\n", ""), "quiet is not quiet")
+
+
+def test_tables_as_csv(folder, server, place):
+    rig = Rig(folder, server, place, "csv")
+    job = plain(rig, "csv", rows=100)
+    job.freeze()
+    rig.run(*job.upload_words())
+
+    def rows(*words):
+        _, out, _ = rig.run(*words, "--output=csv")
+        return list(csv.DictReader(io.StringIO(out)))
+
+    plan = json.loads(rig.run("plan", job.id, *rig.state, "--json")[1])["parts"]
+    told = rows("plan", job.id, *rig.state)
+    check([row["part_id"] for row in told] == [part["part_id"] for part in plan], "plan as CSV: %s" % told)
+    jobs = rows("list-jobs", *rig.state)
+    check(len(jobs) == 1 and jobs[0]["job_id"] == job.id, "list-jobs as CSV: %s" % jobs)
+    rig.run(*job.worker_words())
+    check(len(rows("verify", job.id, *rig.state, *rig.store)) >= 1, "verify as CSV")
+    check(rows("version")[0]["version"], "version as CSV")
+    _, out, err = rig.run("job-status", "--job-id=none", *rig.state, "--output=csv", expect=None)
+    check(out == "" and err.startswith("error[PF"), "an error beside CSV: %s%s" % (out, err))
+
+
+def test_logs_are_rotated_and_limits_looked_at(folder, server, place):
+    rig = Rig(folder, server, place, "rotated")
+    rig.run("migrate", *rig.state)
+    log = os.path.join(folder, "log")
+    process = subprocess.Popen([BINARY, "worker", *rig.state, *rig.store, *rig.scratch, "--log-file=" + log, "--log-level=debug", "--nice=7"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "a log file")
+    check(os.getpriority(os.PRIO_PROCESS, process.pid) == 7, "the priority")
+    os.rename(log, log + ".1")
+    process.send_signal(signal.SIGHUP)
+    eventually(lambda: os.path.exists(log), "a log file after SIGHUP")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    check(process.returncode == 0 and err == "", "the worker ended with %s: %s" % (process.returncode, err))
+    check(os.path.getsize(log) > 0 and os.path.getsize(log + ".1") > 0, "where the lines went")
+    rig.refused(7015, None, "worker", *rig.state, "--log-file=" + os.path.join(folder, "none", "log"))
+    for flag, number in (("--nice=20", 1005), ("--threads=-1", 1005), ("--tls-ca=" + os.path.join(folder, "none"), 1005),
+                         ("--tls-key=" + log, 1010), ("--max-upload-rate=fast", 1005)):
+        rig.refused(number, 2, "worker", *rig.state, *rig.store, *rig.scratch, "--once", flag)
 
 
 def test_parts_are_taken_back(folder, server, place):
@@ -756,7 +801,7 @@ def test_metrics_and_health(folder, server, place):
 
 
 ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
-       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_metrics_and_health, test_demo]
+       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
     rig_module.main("surface", ALL, LocalPlace)
