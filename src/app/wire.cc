@@ -209,8 +209,8 @@ Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& 
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
   const bool has_reads = input.options.Has("allow-external-reads");
-  const clickhouse::EngineWish wish(slot, "UTC",
-                                    has_reads && input.options.Bool("allow-external-reads"));
+  clickhouse::EngineWish wish(slot);
+  wish.allows_external_reads = has_reads && input.options.Bool("allow-external-reads");
   PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, wish));
   return scratch;
 }
@@ -311,13 +311,11 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
   return settings;
 }
 
-clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
-                                        int64_t crashes_max) {
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings) {
   return {.memory_cap_bytes = settings.memory_cap_bytes,
           .slots = settings.slots,
           .forced = settings.tier,
-          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit,
-          .crashes_max = crashes_max};
+          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit};
 }
 
 std::string ProcessName(const CommandInput&) {

@@ -93,8 +93,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input);
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use);
 // How waiting parts share an insert under these settings, the same for `plan` and for a worker.
-clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
-                                        int64_t crashes_max);
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings);
 
 // "cli:<user>@<host>-<pid>" and "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);

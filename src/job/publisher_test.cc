@@ -176,7 +176,7 @@ TEST_F(PublisherTest, ABadArtifactIsAbortedAndTheOthersGoOn) {
   FinishJob(3);
   committer_.on_stage = [](const Context&, const Commit& fenced) -> Status {
     if (fenced.chosen.at(0).task != "copy-000001") return {};
-    return Status(Code::kCorruption, "Code: 246. the digest differs");
+    return Status(Code::kCorruption, "#246 the digest differs");
   };
   Publisher publisher = MakePublisher("p");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Step(publisher), Stepped::kWorked);
