@@ -801,7 +801,7 @@ def test_metrics_and_health(folder, server, place):
         rig.end(worker)
 
 
-ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
+ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
        test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
