@@ -142,6 +142,18 @@ Status CheckOnePart(const Selection& chosen, const Task& task) {
                      "rewritten and not published");
 }
 
+void ShowParts(const CommandInput& input, const JsonDoc& list) {
+  if (list.empty()) return;
+  Table table{{{.title = "PART_ID"}, {.title = "FROM"}, {.title = "TO"}}, {}};
+  for (const JsonDoc& one : list) {
+    const auto part = one.at("part_id").get<std::string>();
+    table.rows.push_back(
+        {part, one.at("from").get<std::string>(), one.at("to").get<std::string>()});
+    input.out.Answer(part);
+  }
+  input.out.Text(RenderTable(table, input.out.style()));
+}
+
 Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id");
   const bool is_dry = input.options.Bool("dry-run");
@@ -197,6 +209,7 @@ Status Run(const CommandInput& input) {
   }
   PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list, changed.left));
   if (!list.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
+  ShowParts(input, list);
   input.out.Line(fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
   JsonDoc document{{"job_id", job},
                    {"forced", chosen.is_forced},

@@ -16,6 +16,7 @@ Status Run(const CommandInput& input) {
   libraries.merge(StateLibraries());
   libraries.merge(data::DataLibraries());
   input.out.Line(fmt::format("partforge {}", kVersion));
+  input.out.Answer(kVersion);
   input.out.Document(
       "version",
       JsonDoc{{"version", kVersion}, {"compiler", __VERSION__}, {"libraries", JsonDoc(libraries)}});

@@ -324,6 +324,18 @@ std::string ProcessName(const CommandInput&) {
   return fmt::format("{}-{}", host, getpid());
 }
 
+Result<JobId> JobNamed(const CommandInput& input) {
+  const JobId named = input.options.String("job-id");
+  if (input.options.arguments().empty()) return named;
+  const JobId& argument = input.options.arguments().front();
+  if (!named.empty() && named != argument) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("two jobs are named: {} and {}", argument, named))
+        .Explain(1010, "JOB and --job-id", "keep one of them");
+  }
+  return argument;
+}
+
 Result<clickhouse::TableName> TableFrom(const CommandInput& input) {
   clickhouse::TableName table{input.options.String("database"), input.options.String("table")};
   for (const auto& [flag, name] :

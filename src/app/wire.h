@@ -102,6 +102,10 @@ std::string ProcessName(const CommandInput& input);
 // bytes, or with a NUL.
 Result<clickhouse::TableName> TableFrom(const CommandInput& input);
 
+// The job of commands that take it as the argument or as --job-id; empty when neither is given.
+// kInvalidArgument (PF1010) when they name two.
+Result<JobId> JobNamed(const CommandInput& input);
+
 // Whole text of a file named by a flag; PF1013 when it cannot be read or is blank.
 Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag);
 

@@ -296,6 +296,9 @@ def test_every_document_parses(folder, server, place):
     third = plain(rig, "quiet", rows=10)
     third.freeze()
     check(rig.run(*third.upload_words(), "-q")[1:] == (third.id + "\n", ""), "quiet is not quiet")
+    check(rig.run("job-status", "--job-id=" + third.id, "-q", *rig.state)[1:] == ("READY\n", ""), "a quiet status")
+    check(third.id + "\n" in rig.run("list-jobs", "-q", *rig.state)[1], "quiet jobs")
+    check(rig.run("version", "-q")[1].strip() in rig.run("version")[1], "a quiet version")
 
 
 def test_a_shared_lease(folder, server, place):
@@ -342,6 +345,29 @@ def test_a_shared_lease(folder, server, place):
     check(all(p["tier"] == "T5" for p in parts("FINISHED")), "not each alone after the crash")
     job.publish()
     check(job.compare() == 12, "not all rows")
+
+
+def test_a_crash_is_told(folder, server, place):
+    """A signal that only a bug brings: the user is told of a file, which has the call stack and no secret."""
+    rig = Rig(folder, server, place, "crash")
+    job = plain(rig, "crash", rows=11, parts=1, where="WHERE sleepEachRow(0.2) = 0")
+    job.freeze()
+    job.upload()
+    surroundings = dict(rig.surroundings(None, None), TMPDIR=folder, AWS_SECRET_ACCESS_KEY="canary-of-a-crash")
+    worker = subprocess.Popen([BINARY, *job.worker_words(), "--lease-ttl=3s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=surroundings)
+    eventually(lambda: job.summary(is_quiet=False)["counts"]["IN_PROGRESS"] == 1, "the part is in progress")
+    worker.send_signal(signal.SIGSEGV)
+    err = worker.communicate(timeout=60)[1].decode()
+    path = os.path.join(folder, "partforge-crash-%d.txt" % worker.pid)
+    check(worker.returncode == -signal.SIGSEGV and "error[PF9001]" in err and "why     signal SIGSEGV" in err and path in err, "%d: %s" % (worker.returncode, err))
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    check(text.startswith("signal SIGSEGV\nprogram ") and len(text.splitlines()) > 3 and "canary" not in text, text)
+    check(os.stat(path).st_mode & 0o777 == 0o600, "others may read it")
+    os.remove(path)
+    job.work("--lease-ttl=1s")
+    job.publish()
+    check(job.compare() == 11, "not all rows")
 
 
 def test_parts_are_taken_back(folder, server, place):
@@ -801,7 +827,7 @@ def test_metrics_and_health(folder, server, place):
         rig.end(worker)
 
 
-ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
+ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
        test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
