@@ -57,9 +57,10 @@ Status Run(const CommandInput& input) {
                   fmt::format("no such code: {}", input.options.arguments().front()))
         .Explain(1005, "CODE", "partforge explain   lists all codes");
   }
-  input.out.Line(fmt::format(
-      "{}: {}\n\n{}", ErrorIdText(id->number), id->title,
-      Wrapped(id->paragraph, static_cast<size_t>(std::min(input.out.style().width, 100)))));
+  const std::string paragraph =
+      Wrapped(id->paragraph, static_cast<size_t>(std::min(input.out.style().width, 100)));
+  input.out.Line(fmt::format("{}: {}\n\n{}", ErrorIdText(id->number), id->title, paragraph));
+  input.out.Answer(paragraph);
   input.out.Document("explain", ToJson(*id));
   return {};
 }

@@ -131,10 +131,10 @@ Status Run(const CommandInput& input) {
                     outer.log,   outer.metrics, budget ? *budget : outer.memory,
                     outer.stop};
   PF_ASSIGN(const data::ConcatReport report, Concat(input, ctx));
-  const bool is_dry_run = input.options.Bool("dry-run");
+  const ConcatRun run = input.options.Bool("dry-run") ? ConcatRun::kDry : ConcatRun::kReal;
   const std::string& output = input.options.arguments().front();
-  input.out.Text(ConcatText(report, output, is_dry_run, input.out.style()));
-  input.out.Document("file-concat", ConcatDocument(report, output, is_dry_run));
+  input.out.Text(ConcatText(report, output, run, input.out.style()));
+  input.out.Document("file-concat", ConcatDocument(report, output, run));
   return {};
 }
 

@@ -35,6 +35,7 @@ Status Run(const CommandInput& input) {
       "{} {} as {}{}", is_dry ? "would freeze" : "frozen", table.ToString(), name,
       was_there ? "   (it was there already, with the parts that the table has now)" : ""));
   for (const std::string& note : notes) input.out.Line("note   " + note);
+  input.out.Answer(name);
   input.out.Document("freeze", JsonDoc{{"table", table.ToString()},
                                        {"freeze", name},
                                        {"dry_run", is_dry},

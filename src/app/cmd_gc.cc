@@ -20,7 +20,8 @@ Status Run(const CommandInput& input) {
   BucketStores stores(input);
   const bool deletes = input.options.Bool("delete");
   std::vector<JobView> jobs;
-  if (const std::string wanted = input.options.String("job-id"); !wanted.empty()) {
+  PF_ASSIGN(const JobId wanted, JobNamed(input));
+  if (!wanted.empty()) {
     PF_ASSIGN(JobView view, state->View(input.ctx, wanted));
     jobs.push_back(std::move(view));
   } else {
@@ -48,6 +49,7 @@ Status Run(const CommandInput& input) {
                              {"key", leftover.key},
                              {"bytes", leftover.size_bytes},
                              {"modified_at", TimeOrNull(leftover.modified_ms)}});
+      input.out.Answer(leftover.key);
       bytes += leftover.size_bytes;
       ++count;
     }
@@ -75,8 +77,10 @@ Status Run(const CommandInput& input) {
   for (const std::filesystem::path& folder : abandoned) folder_list.push_back(folder.string());
   const auto folders = static_cast<int64_t>(abandoned.size());
   if (count > 0) input.out.Text(RenderTable(table, input.out.style()));
-  for (const std::filesystem::path& folder : abandoned)
+  for (const std::filesystem::path& folder : abandoned) {
     input.out.Line(fmt::format("scratch  {}", folder.string()));
+    input.out.Answer(folder.string());
+  }
   input.out.Line(fmt::format("{} {} leftover objects, {}; {} scratch folders of dead processes{}",
                              deletes ? "removed" : "found", FormatCount(count), FormatBytes(bytes),
                              folders,
@@ -101,26 +105,27 @@ Command GcCommand() {
   return {
       {.name = "gc",
        .purpose = "Lists objects that dead workers left behind, and removes them with --delete.",
-       .arguments = "",
+       .arguments = "[JOB]",
        .arguments_min = 0,
-       .arguments_max = 0,
-       .examples = {"partforge gc", "partforge gc --job-id=job-5f0e11aa22bb33cc --delete"},
-       .options =
-           Join({{{.name = "job-id", .help = "one job (default: all)", .refuses_empty = true},
-                  {.name = "older-than",
-                   .type = OptionType::kDuration,
-                   .default_text = "24h",
-                   .help = "only what was not changed for so long",
-                   .group = "Limits"},
-                  {.name = "delete",
-                   .type = OptionType::kBool,
-                   .default_text = "false",
-                   .help = "remove what is listed, and scratch of dead workers"}},
-                 StateOptions(),
-                 StoreOptions(),
-                 {{.name = "work-dir",
-                   .help = "scratch folder of workers on this machine",
-                   .group = "Where"}}}),
+       .arguments_max = 1,
+       .examples = {"partforge gc", "partforge gc job-5f0e11aa22bb33cc --delete"},
+       .options = Join({{{.name = "job-id",
+                          .help = "one job, when it is not the argument (default: all)",
+                          .refuses_empty = true},
+                         {.name = "older-than",
+                          .type = OptionType::kDuration,
+                          .default_text = "24h",
+                          .help = "only what was not changed for so long",
+                          .group = "Limits"},
+                         {.name = "delete",
+                          .type = OptionType::kBool,
+                          .default_text = "false",
+                          .help = "remove what is listed, and scratch of dead workers"}},
+                        StateOptions(),
+                        StoreOptions(),
+                        {{.name = "work-dir",
+                          .help = "scratch folder of workers on this machine",
+                          .group = "Where"}}}),
        .related = {"list-jobs"}},
       Run};
 }

@@ -211,6 +211,7 @@ Status Run(const CommandInput& input) {
       numbers.total, numbers.rewrite_percent, numbers.imported, numbers.total,
       numbers.import_percent, numbers.total, numbers.parts_out, FormatCount(flow.rows_in),
       FormatBytes(flow.bytes_in), FormatCount(numbers.rows_out), FormatBytes(flow.bytes_out)));
+  input.out.Answer(numbers.status);
   if (has_flow) input.out.Line("rows: " + flow.Text());
   if (flow.parts > 0) input.out.Line("tiers: " + TextOf(flow.tiers));
   Table states{{{.title = "STATE"}, {.title = "COUNT", .is_right_aligned = true}}, {}};

@@ -42,6 +42,7 @@ Status Run(const CommandInput& input) {
          fmt::format("{}/{} {:.1f}%", numbers.imported, numbers.total, numbers.import_percent),
          FormatTime(view.created_at_ms), FormatTime(UpdatedAtMs(view)), view.job.name, counts});
     ids.push_back(view.job.id);
+    input.out.Answer(view.job.id);
     if (!view.job.name.empty()) names[view.job.id] = view.job.name;
     details.push_back(JsonDoc{{"job_id", view.job.id},
                               {"name", view.job.name},

@@ -22,7 +22,7 @@ Status Run(const CommandInput& input) {
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const MachineUse use, ChooseMachineUse(input));
   PF_ASSIGN(const clickhouse::RewriteSettings settings, RewriteSettingsFrom(input, use));
-  PartPlan plan(use, settings, input.options.Int("max-crashes"), job);
+  PartPlan plan(use, settings, job);
   PF_TRY(ForEachTaskIn(input.ctx, *state, job_id, TaskState::kReady,
                        [&](const Task& task) { return plan.Add(task); }));
   PF_TRY(plan.Close());
@@ -31,9 +31,9 @@ Status Run(const CommandInput& input) {
                              FormatBytes(plan.size_bytes()), use.slots));
   input.out.Text(RenderTable(plan.ToTable(), input.out.style()));
   if (plan.part_count() > 0) input.out.Line("tiers   " + plan.TierText());
-  const std::vector<std::string> notes = NotesOnJob(job);
+  const std::vector<std::string> notes = NotesOnJob(job), warnings = WarningsOnJob(job);
   for (const std::string& note : notes) input.out.Line("note    " + note);
-  for (const std::string& warning : job.warnings) input.out.Line("warning " + warning);
+  for (const std::string& warning : warnings) input.out.Line("warning " + warning);
   input.out.Document("plan", JsonDoc{{"job_id", job_id},
                                      {"slots", use.slots},
                                      {"memory_bytes", use.memory_cap_bytes},
@@ -42,7 +42,7 @@ Status Run(const CommandInput& input) {
                                      {"tiers", plan.TierDocument()},
                                      {"parts", plan.PartsDocument()},
                                      {"notes", notes},
-                                     {"warnings", job.warnings}});
+                                     {"warnings", warnings}});
   if (plan.part_count() == 0 && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "no part is waiting")
         .Explain(1016, job_id, "partforge job-status shows what became of them");
@@ -63,8 +63,7 @@ Command PlanCommand() {
            .options =
                Join({RewriteOptions(),
                      StateOptions(),
-                     {MaxCrashesOption(),
-                      {.name = "s3-concurrency",
+                     {{.name = "s3-concurrency",
                        .type = OptionType::kInt,
                        .default_text = "8",
                        .help = "requests at once for one large object",

@@ -7,6 +7,7 @@
 
 #include "app/commands.h"
 #include "app/option_groups.h"
+#include "app/task_changes.h"
 #include "app/wire.h"
 #include "base/units.h"
 #include "clickhouse/rewrite_job.h"
@@ -16,7 +17,6 @@ namespace partforge::app {
 namespace {
 
 constexpr int kNotRetried = 2131;
-constexpr size_t kEditsAtOnce = 1000;
 constexpr TaskState kStates[] = {
     TaskState::kFailed,   TaskState::kInProgress, TaskState::kCompactReady, TaskState::kCompacting,
     TaskState::kFinished, TaskState::kImporting,  TaskState::kImported,     TaskState::kSuperseded};
@@ -25,7 +25,7 @@ constexpr TaskState kStates[] = {
 struct Selection {
   std::string part;                // one only; empty = all that fit
   bool takes_in_progress = false;  // whoever works on them now is fenced
-  bool takes_stale = false;        // IN_PROGRESS without progress for so long, and nothing else
+  bool takes_stale = false;        // IN_PROGRESS whose worker is gone so long, and nothing else
   int64_t stale_after_ms = 0;
   bool is_forced = false;  // whatever state they are in
 };
@@ -59,15 +59,19 @@ Result<Selection> SelectionFrom(const ResolvedOptions& options) {
   return chosen;
 }
 
-// When the worker told of the part last.
-Result<int64_t> LastSignMs(const Context& ctx, SqlJobStore& state, const Task& task) {
+// Whether nobody works on a part in progress: at a time of the store's clock its lease had run out,
+// and what its worker told last was older than asked for. A worker that renews its lease is alive,
+// however long it says nothing else.
+Result<bool> IsStale(const Context& ctx, SqlJobStore& state, const Selection& chosen,
+                     int64_t now_ms, const Task& task) {
   PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
   int64_t last_ms = task.started_at_ms;
   for (const AttemptView& attempt : attempts) {
+    if (attempt.state == "OPEN" && attempt.lease_until_ms >= now_ms) return false;
     if (attempt.epoch == task.epoch)
       last_ms = std::max({last_ms, attempt.opened_at_ms, attempt.progress_at_ms});
   }
-  return last_ms;
+  return now_ms - last_ms > chosen.stale_after_ms;
 }
 
 // Rows of it are published, may be, or stand in another artifact: a second time would double them.
@@ -90,8 +94,7 @@ Result<bool> IsChosen(const Context& ctx, SqlJobStore& state, const Selection& c
   if (task.state == TaskState::kFailed) return !chosen.takes_stale;
   if (task.state != TaskState::kInProgress) return false;
   if (!chosen.takes_stale) return chosen.takes_in_progress;
-  PF_ASSIGN(const int64_t last_ms, LastSignMs(ctx, state, task));
-  return now_ms - last_ms > chosen.stale_after_ms;
+  return IsStale(ctx, state, chosen, now_ms, task);
 }
 
 // A failed import goes back to FINISHED unless its bytes were bad: then the part is made again.
@@ -101,9 +104,10 @@ bool IsKept(const Selection& chosen, const Task& task) {
 }
 
 // An artifact of several source parts has no source of its own: its row goes, and they are
-// rewritten again. One transaction an output.
+// rewritten again. One transaction an output. `left` are those that moved on meanwhile.
 Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& job,
-                   const std::vector<TaskId>& outputs, bool is_dry, JsonDoc& list) {
+                   const std::vector<TaskId>& outputs, bool is_dry, JsonDoc& list,
+                   std::vector<TaskId>& left) {
   if (outputs.empty()) return {};
   std::map<TaskId, std::vector<TaskEdit>> edits;
   PF_TRY(ForEachTaskIn(input.ctx, state, job, TaskState::kSuperseded, [&](const Task& task) {
@@ -112,8 +116,13 @@ Status RetryInputs(const CommandInput& input, SqlJobStore& state, const JobId& j
   }));
   for (const TaskId& output : outputs) {
     if (!is_dry) {
-      PF_TRY(state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1),
-                               OpenWork::kRefuse));
+      const Status taken = state.ChangeTasks(input.ctx, job, edits[output], std::span(&output, 1),
+                                             OpenWork::kRefuse);
+      if (!taken.ok() && (taken.code() == Code::kConflict || taken.code() == Code::kNotFound)) {
+        left.push_back(output);
+        continue;
+      }
+      PF_TRY(taken);
       PF_FAULT(input.ctx, "app.output_taken_back");
     }
     for (const TaskEdit& edit : edits[output])
@@ -133,6 +142,18 @@ Status CheckOnePart(const Selection& chosen, const Task& task) {
                      "rewritten and not published");
 }
 
+void ShowParts(const CommandInput& input, const JsonDoc& list) {
+  if (list.empty()) return;
+  Table table{{{.title = "PART_ID"}, {.title = "FROM"}, {.title = "TO"}}, {}};
+  for (const JsonDoc& one : list) {
+    const auto part = one.at("part_id").get<std::string>();
+    table.rows.push_back(
+        {part, one.at("from").get<std::string>(), one.at("to").get<std::string>()});
+    input.out.Answer(part);
+  }
+  input.out.Text(RenderTable(table, input.out.style()));
+}
+
 Status Run(const CommandInput& input) {
   const std::string job = input.options.String("job-id");
   const bool is_dry = input.options.Bool("dry-run");
@@ -142,7 +163,6 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const JobView view, state->View(input.ctx, job));
   std::vector<TaskEdit> edits;
   std::vector<TaskId> outputs;  // that cannot be made again as they are
-  JsonDoc list = JsonDoc::array();
   const auto consider = [&](const Task& task) -> Status {
     PF_ASSIGN(const bool is_chosen, IsChosen(input.ctx, *state, chosen, view.now_ms, task));
     if (!is_chosen) return {};
@@ -161,9 +181,6 @@ Status Run(const CommandInput& input) {
       return {};
     }
     edits.push_back(EditTo(task, is_kept ? TaskState::kFinished : TaskState::kReady));
-    list.push_back(JsonDoc{{"part_id", task.id},
-                           {"from", std::string(TaskStateName(task.state))},
-                           {"to", std::string(TaskStateName(edits.back().to))}});
     return {};
   };
   if (!chosen.part.empty()) {
@@ -174,19 +191,36 @@ Status Run(const CommandInput& input) {
     for (const TaskState from : StatesOf(chosen))
       PF_TRY(ForEachTaskIn(input.ctx, *state, job, from, consider));
   }
-  for (size_t at = 0; at < edits.size() && !is_dry; at += kEditsAtOnce) {
-    const std::span<const TaskEdit> some =
-        std::span(edits).subspan(at, std::min(kEditsAtOnce, edits.size() - at));
-    PF_TRY(state->ChangeTasks(input.ctx, job, some, {}, OpenWork::kEnd));
+  ChangedTasks changed;
+  if (is_dry) {
+    changed.done = std::move(edits);
+  } else {
+    const OpenWork open_work = chosen.takes_stale ? OpenWork::kEndExpired : OpenWork::kEnd;
+    PF_ASSIGN(changed,
+              ChangeInTurn(input.ctx, *state, job, edits, open_work, [&](const Task& task) {
+                return IsChosen(input.ctx, *state, chosen, view.now_ms, task);
+              }));
   }
-  PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list));
+  JsonDoc list = JsonDoc::array();
+  for (const TaskEdit& edit : changed.done) {
+    list.push_back(JsonDoc{{"part_id", edit.id},
+                           {"from", std::string(TaskStateName(edit.from))},
+                           {"to", std::string(TaskStateName(edit.to))}});
+  }
+  PF_TRY(RetryInputs(input, *state, job, outputs, is_dry, list, changed.left));
   if (!list.empty() && !is_dry) PF_TRY(state->SetPaused(input.ctx, job, false));
+  ShowParts(input, list);
   input.out.Line(fmt::format("{} parts {} be tried again", list.size(), is_dry ? "would" : "will"));
   JsonDoc document{{"job_id", job},
                    {"forced", chosen.is_forced},
                    {"dry_run", is_dry},
                    {"retried", is_dry ? size_t{0} : list.size()},
                    {"parts", list}};
+  if (!changed.left.empty()) {
+    input.out.Line(fmt::format("{} parts moved on meanwhile and were left alone, the first: {}",
+                               changed.left.size(), changed.left.front()));
+    document["left"] = changed.left;
+  }
   if (chosen.takes_stale) {
     document["stale"] = true;
     document["stale_after"] = FormatDurationMs(chosen.stale_after_ms);
@@ -210,31 +244,33 @@ Command RetryFailedCommand() {
        .examples = {"partforge retry-failed --job-id=job-5f0e11aa22bb33cc --all",
                     "partforge retry-failed --job-id=job-5f0e11aa22bb33cc "
                     "--part-id=part-9b1c22dd33ee44ff"},
-       .options = Join({{{.name = "job-id", .help = "job", .is_required = true},
-                         {.name = "part-id", .help = "one part", .refuses_empty = true},
-                         {.name = "all",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "every failed part"},
-                         {.name = "stale",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "parts in progress whose worker says nothing any more"},
-                         {.name = "stale-after",
-                          .type = OptionType::kDuration,
-                          .default_text = "5m",
-                          .help = "how long a worker must have said nothing",
-                          .group = "Limits"},
-                         {.name = "include-in-progress",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "also parts that workers have now; those workers lose them"},
-                         {.name = "force",
-                          .type = OptionType::kBool,
-                          .default_text = "false",
-                          .help = "also parts that are rewritten; never published ones"},
-                         DryRunOption("print what would be tried again, write nothing")},
-                        StateOptions()}),
+       .options =
+           Join({{{.name = "job-id", .help = "job", .is_required = true},
+                  {.name = "part-id", .help = "one part", .refuses_empty = true},
+                  {.name = "all",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "every failed part"},
+                  {.name = "stale",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "parts in progress whose lease has run out; never those of a worker "
+                           "that lives"},
+                  {.name = "stale-after",
+                   .type = OptionType::kDuration,
+                   .default_text = "5m",
+                   .help = "how long ago such a worker must have told of the part last",
+                   .group = "Limits"},
+                  {.name = "include-in-progress",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "also parts that workers have now; those workers lose them"},
+                  {.name = "force",
+                   .type = OptionType::kBool,
+                   .default_text = "false",
+                   .help = "also parts that are rewritten; never published ones"},
+                  DryRunOption("print what would be tried again, write nothing")},
+                 StateOptions()}),
        .related = {"job-status", "worker"}},
       Run};
 }

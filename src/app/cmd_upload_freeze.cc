@@ -94,10 +94,7 @@ Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary,
     return Status(Code::kCorruption, "rows of the freeze and of the upload differ: " + flow.Text())
         .Explain(2137, summary.job_id, "no worker takes them for all; freeze and upload again");
   }
-  if (input.out.style().is_quiet) {
-    input.out.Raw(summary.job_id + "\n");
-    return {};
-  }
+  input.out.Answer(summary.job_id);
   input.out.Line(fmt::format("uploaded  {} parts · {} rows · {} ({} were there already)",
                              summary.parts, FormatCount(summary.rows),
                              FormatBytes(summary.size_bytes), summary.skipped));

@@ -29,17 +29,9 @@ Status Run(const CommandInput& input) {
   const auto depth = clickhouse::ParseVerifyDepth(input.options.String("level"));
   if (!depth.ok()) return Status(depth.status()).Explain(1005, "--level", "--level=checksums");
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
-  const std::string named = input.options.String("job-id");
-  if (!input.options.arguments().empty() && !named.empty() &&
-      named != input.options.arguments().front()) {
-    return Status(Code::kInvalidArgument, fmt::format("two jobs are named: {} and {}",
-                                                      input.options.arguments().front(), named))
-        .Explain(1010, "JOB and --job-id", "keep one of them");
-  }
   BucketStores stores(input);
   clickhouse::VerifyRequest request;
-  request.job_id = input.options.arguments().empty() ? input.options.String("job-id")
-                                                     : input.options.arguments().front();
+  PF_ASSIGN(request.job_id, JobNamed(input));
   if (request.job_id.empty())
     return Status(Code::kInvalidArgument, "no job is named")
         .Explain(1006, "verify", "partforge verify JOB");
@@ -86,6 +78,7 @@ Status Run(const CommandInput& input) {
     if (part.verdict == clickhouse::Verdict::kWarn) ++warned;
     if (part.verdict != clickhouse::Verdict::kFail) return;
     ++failed;
+    input.out.Answer(part.part_id);
     if (first_failure.empty()) first_failure = part.part_id + ": " + part.message;
   };
   const auto verified = clickhouse::VerifyJob(input.ctx, *state, request);

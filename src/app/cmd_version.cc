@@ -4,13 +4,22 @@
 
 #include "app/commands.h"
 #include "app/version.h"
+#include "base/library_versions.h"
+#include "data/data_libraries.h"
+#include "job/state_libraries.h"
 
 namespace partforge::app {
 namespace {
 
 Status Run(const CommandInput& input) {
+  LibraryVersions libraries = BaseLibraries();
+  libraries.merge(StateLibraries());
+  libraries.merge(data::DataLibraries());
   input.out.Line(fmt::format("partforge {}", kVersion));
-  input.out.Document("version", JsonDoc{{"version", kVersion}, {"compiler", __VERSION__}});
+  input.out.Answer(kVersion);
+  input.out.Document(
+      "version",
+      JsonDoc{{"version", kVersion}, {"compiler", __VERSION__}, {"libraries", JsonDoc(libraries)}});
   return {};
 }
 
@@ -18,7 +27,7 @@ Status Run(const CommandInput& input) {
 
 Command VersionCommand() {
   return {{.name = "version",
-           .purpose = "Prints the version.",
+           .purpose = "Prints the version; --json also those of the libraries.",
            .arguments = "",
            .arguments_min = 0,
            .arguments_max = 0,

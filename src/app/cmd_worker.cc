@@ -103,9 +103,10 @@ Status Run(const CommandInput& input) {
     Ignore(input.ctx, view.status(), "waiting for the job to be made");
   }
   BucketStores stores(input);
-  PF_ASSIGN(const std::unique_ptr<MetricsServer> metrics,
-            MetricsServer::Start(input, run.options.until == RunUntil::kStopped ||
-                                            input.options.IsSet("metrics-addr")));
+  std::unique_ptr<MetricsServer> metrics;
+  if (run.options.until == RunUntil::kStopped || input.options.IsSet("metrics-addr")) {
+    PF_ASSIGN(metrics, MetricsServer::Start(input));
+  }
   PF_ASSIGN(const WorkDone work, RunWorker(input, *state, stores, run));
   const RunSummary& summary = work.summary;
   input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,

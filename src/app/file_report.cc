@@ -584,8 +584,9 @@ JsonDoc InspectDocument(const FileReport& report) {
   return doc;
 }
 
-std::string ConcatText(const ConcatReport& report, std::string_view output, bool is_dry_run,
+std::string ConcatText(const ConcatReport& report, std::string_view output, ConcatRun run,
                        const OutputStyle& style) {
+  const bool is_dry_run = run == ConcatRun::kDry;
   std::string text =
       fmt::format("{}  {}\n", is_dry_run ? "would join into" : "joined into", Clean(output));
   const std::string in =
@@ -609,7 +610,8 @@ std::string ConcatText(const ConcatReport& report, std::string_view output, bool
   return text;
 }
 
-JsonDoc ConcatDocument(const ConcatReport& report, std::string_view output, bool is_dry_run) {
+JsonDoc ConcatDocument(const ConcatReport& report, std::string_view output, ConcatRun run) {
+  const bool is_dry_run = run == ConcatRun::kDry;
   JsonDoc doc{{"output", Clean(output)},
               {"dry_run", is_dry_run},
               {"files", static_cast<int64_t>(report.inputs.size())},

@@ -20,9 +20,11 @@ enum class InspectView : uint8_t {
 std::string InspectText(const data::FileReport& report, InspectView view, const OutputStyle& style);
 JsonDoc InspectDocument(const data::FileReport& report);
 
-std::string ConcatText(const data::ConcatReport& report, std::string_view output, bool is_dry_run,
+// Whether a report tells what was done, or what would be.
+enum class ConcatRun : uint8_t { kReal, kDry };
+std::string ConcatText(const data::ConcatReport& report, std::string_view output, ConcatRun run,
                        const OutputStyle& style);
-JsonDoc ConcatDocument(const data::ConcatReport& report, std::string_view output, bool is_dry_run);
+JsonDoc ConcatDocument(const data::ConcatReport& report, std::string_view output, ConcatRun run);
 
 // A bound as a person reads it: dates and times in ISO form, decimals with their point, bytes that
 // are no text as 0x…. `type` is that of the column ("timestamp(us, utc)", "decimal(9,2)").

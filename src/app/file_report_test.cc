@@ -133,20 +133,20 @@ data::ConcatReport SmallConcat() {
 }
 
 TEST(ConcatText, SaysHowEachRowGroupCameAndWhy) {
-  const std::string text = ConcatText(SmallConcat(), "out", false, OutputStyle());
+  const std::string text = ConcatText(SmallConcat(), "out", ConcatRun::kReal, OutputStyle());
   EXPECT_THAT(text, HasSubstr("30 in · 30 out   ✓ conserved"));
   EXPECT_THAT(text, HasSubstr("copied byte by byte"));
   EXPECT_THAT(text, HasSubstr("joined page by page"));
   EXPECT_THAT(text, HasSubstr("small row groups"));
   EXPECT_THAT(text, HasSubstr("differ between the inputs: pandas"));
-  const std::string plan = ConcatText(SmallConcat(), "out", true, OutputStyle());
+  const std::string plan = ConcatText(SmallConcat(), "out", ConcatRun::kDry, OutputStyle());
   EXPECT_THAT(plan, HasSubstr("would join into  out"));
   EXPECT_THAT(plan, Not(HasSubstr("conserved")));
 }
 
 TEST(ConcatDocument, ADryRunHasTheStepsOfTheRealOne) {
-  const JsonDoc real = ConcatDocument(SmallConcat(), "out", false);
-  const JsonDoc dry = ConcatDocument(SmallConcat(), "out", true);
+  const JsonDoc real = ConcatDocument(SmallConcat(), "out", ConcatRun::kReal);
+  const JsonDoc dry = ConcatDocument(SmallConcat(), "out", ConcatRun::kDry);
   EXPECT_EQ(real["steps"], dry["steps"]);
   EXPECT_EQ(real["steps"][1]["row_groups"][1]["input"], "b");
   EXPECT_EQ(real["columns"][0]["pages_copied"], 4);

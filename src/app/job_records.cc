@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/failure_class.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "clickhouse/fingerprint.h"
@@ -201,7 +202,6 @@ Status AddOutput(const AttemptView& attempt, const Task& task, JsonDoc& record) 
   record["written_rows"] = output.rows_written;
   record["written_bytes"] = output.bytes_out;
   record["bytes_decoded"] = output.bytes_decoded;
-  record["bytes_copied"] = output.bytes_copied;
   record["rewrite_stage_durations_ms"] = JsonDoc(output.stage_ms);
   record["destination_active_partition_counts"] = JsonDoc(output.partition_parts);
   record["partitions"] = output.partition_parts.size();
@@ -280,7 +280,12 @@ Result<JsonDoc> RecordOf(const Context& ctx, StateReader& state, const JobView& 
   if (!task.superseded_by.empty()) record["superseded_by"] = task.superseded_by;
   if (task.generation > 0) record["compact_generation"] = task.generation;
   if (part.error.empty() && !task.failure_class.empty() && task.state != TaskState::kFailed) {
-    PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
+    if (task.failure_class == FailureClassName(FailureClass::kCrash)) {
+      record["error"] =
+          fmt::format("its worker vanished while it had {} parts together", task.failure_code);
+    } else {
+      PF_ASSIGN(record["error"], LastRelease(ctx, state, task));
+    }
   }
   for (const AttemptView& attempt : attempts) {
     if (attempt.epoch == task.epoch) AddProgress(attempt, view.now_ms, record);

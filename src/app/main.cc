@@ -30,6 +30,7 @@
 #include "app/help_text.h"
 #include "app/options.h"
 #include "app/output.h"
+#include "base/crash_report.h"
 #include "base/files.h"
 #include "base/log_file.h"
 #include "base/machine.h"
@@ -413,6 +414,7 @@ int Main(int argc, char** argv) {
     const Status status = RunEngineCommand(words, environment);
     return status.ok() ? 0 : Fail(status, style);
   }
+  ReportCrashes();  // an engine reports its own
   if (words.empty()) {
     const std::string text = OverviewText();
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -445,10 +447,11 @@ int main(int argc, char** argv) {
   try {
     return partforge::app::Main(argc, argv);
   } catch (const std::exception& error) {
+    const std::string file = partforge::WriteCrashFile(error.what());
     std::fprintf(stderr,
-                 "error[PF9001]: internal error\n  where   partforge\n  why     %s\n  do      "
-                 "report it\n  more    partforge explain PF9001\n",
-                 error.what());
+                 "error[PF9001]: internal error\n  where   partforge\n  why     an exception that "
+                 "nobody expected\n  do      report it%s%s\n  more    partforge explain PF9001\n",
+                 file.empty() ? "" : " with ", file.c_str());
     return 1;
   }
 }

@@ -8,11 +8,10 @@
 
 namespace partforge::app {
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& input,
-                                                            bool is_wanted) {
+Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& input) {
   auto server = std::make_unique<MetricsServer>();
   const std::string address = input.options.String("metrics-addr");
-  if (!is_wanted || address.empty() || address == "none") return server;
+  if (address.empty() || address == "none") return server;
   const size_t colon = address.rfind(':');
   HttpServerOptions options;
   options.threads = 4;

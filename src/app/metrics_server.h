@@ -12,8 +12,8 @@ namespace partforge::app {
 class MetricsServer {
  public:
   // Listens at --metrics-addr ("host:port", ":port", empty = none). When the address was not asked
-  // for explicitly, one that is taken is only a warning. `is_wanted` false = do not listen.
-  static Result<std::unique_ptr<MetricsServer>> Start(const CommandInput& input, bool is_wanted);
+  // for explicitly, one that is taken is only a warning.
+  static Result<std::unique_ptr<MetricsServer>> Start(const CommandInput& input);
 
  private:
   std::unique_ptr<HttpServer> server_;  // null when not listening

@@ -73,7 +73,7 @@ OptionSpec MaxCrashesOption() {
   return {.name = "max-crashes",
           .type = OptionType::kInt,
           .default_text = "3",
-          .help = "leases that run out before a part is taken out of the queue",
+          .help = "leases of a part alone that run out before it is taken out of the queue",
           .group = "Limits"};
 }
 

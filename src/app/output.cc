@@ -214,6 +214,11 @@ void Output::Object(const JsonDoc& object) {
   Write(STDOUT_FILENO, DumpJson(object) + "\n");
 }
 
+void Output::Answer(std::string_view line) {
+  if (style_.is_json || style_.is_ndjson || !style_.is_quiet) return;
+  Write(STDOUT_FILENO, std::string(line) + "\n");
+}
+
 void Output::Raw(std::string_view text) {
   Write(STDOUT_FILENO, text);
 }

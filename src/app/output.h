@@ -60,7 +60,9 @@ class Output {
   void Document(std::string_view command, const JsonDoc& doc);
   // One NDJSON object.
   void Object(const JsonDoc& object);
-  // Text for both modes (ids with --quiet, help).
+  // What was asked for, an id or a path a line: with --quiet, where the text around it is left out.
+  void Answer(std::string_view line);
+  // Text for both modes (help).
   void Raw(std::string_view text);
   // A line of the story on stderr; nothing with --quiet, nor in JSON modes: log lines tell it
   // there.

@@ -161,6 +161,20 @@ TEST(RateWindow, LooksAtTheLastTenSecondsOnly) {
   EXPECT_EQ(window.Add(35'000, {.rows = 1'500, .bytes = 0}).bytes, 0) << "never negative";
 }
 
+TEST(Output, AnAnswerIsAllThatQuietLeaves) {
+  const auto shown = [](const OutputStyle& style) {
+    ::testing::internal::CaptureStdout();
+    Output out(style);
+    out.Line("two jobs");
+    out.Answer("job-1");
+    out.Document("list-jobs", JsonDoc{{"jobs", 1}});
+    return ::testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(shown({}), "two jobs\n");
+  EXPECT_EQ(shown({.is_quiet = true}), "job-1\n");
+  EXPECT_THAT(shown({.is_json = true, .is_quiet = true}), ::testing::StartsWith("{"));
+}
+
 TEST(Output, AFullDiskIsAFailureAndABrokenPipeIsNot) {
   const auto write_to = [](int descriptor) {
     const int kept = dup(STDOUT_FILENO);

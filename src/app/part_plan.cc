@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
@@ -13,6 +14,14 @@
 #include "clickhouse/part_gatherer.h"
 
 namespace partforge::app {
+namespace {
+
+// What is kept among a job's warnings and begins with its code: a note.
+bool IsNote(const std::string& warning) {
+  return warning.starts_with("PF");
+}
+
+}  // namespace
 
 Status PartPlan::Add(Task task) {
   PF_ASSIGN(clickhouse::RewriteTaskSpec part, clickhouse::RewriteTaskSpec::FromJson(task.payload));
@@ -43,7 +52,7 @@ Status PartPlan::Close() {
   }
   offer_.tasks = std::move(tasks);
   specs_ = std::move(specs);
-  const clickhouse::GatherRules rules = GatherRulesFrom(settings_, crashes_max_);
+  const clickhouse::GatherRules rules = GatherRulesFrom(settings_);
   const std::string refusal = clickhouse::GatherRefusal(job_, rules);
   for (std::vector<size_t>& lease :
        clickhouse::GatherParts(offer_, job_, rules, {.leases_max = std::ssize(offer_.tasks)})) {
@@ -134,7 +143,15 @@ std::vector<std::string> NotesOnJob(const clickhouse::RewriteJobSpec& job) {
     notes.emplace_back(
         "PF2109 the source has projections: they are not read; those of the destination are made");
   if (!job.is_chunk_safe) notes.push_back("PF2114 each part is run whole: " + job.chunk_refusal);
+  std::copy_if(job.warnings.begin(), job.warnings.end(), std::back_inserter(notes), IsNote);
   return notes;
+}
+
+std::vector<std::string> WarningsOnJob(const clickhouse::RewriteJobSpec& job) {
+  std::vector<std::string> warnings;
+  std::remove_copy_if(job.warnings.begin(), job.warnings.end(), std::back_inserter(warnings),
+                      IsNote);
+  return warnings;
 }
 
 }  // namespace partforge::app

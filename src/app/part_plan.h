@@ -17,9 +17,9 @@ namespace partforge::app {
 // --dry-run` print.
 class PartPlan {
  public:
-  PartPlan(const MachineUse& use, const clickhouse::RewriteSettings& settings, int64_t crashes_max,
+  PartPlan(const MachineUse& use, const clickhouse::RewriteSettings& settings,
            clickhouse::RewriteJobSpec job)
-      : use_(use), settings_(settings), crashes_max_(crashes_max), job_(std::move(job)) {}
+      : use_(use), settings_(settings), job_(std::move(job)) {}
 
   // A task of the job, or one with the id, size and payload that it would get.
   Status Add(Task task);
@@ -45,7 +45,6 @@ class PartPlan {
   };
   const MachineUse use_;
   const clickhouse::RewriteSettings settings_;
-  const int64_t crashes_max_;
   const clickhouse::RewriteJobSpec job_;
   ClaimOffer offer_;
   std::vector<clickhouse::RewriteTaskSpec> specs_;  // of its tasks
@@ -55,7 +54,9 @@ class PartPlan {
 };
 
 // What is handled, and yet good to know before the work begins (user-experience §2.3): PF2109,
-// PF2112, PF2114.
+// PF2112, PF2114, and what upload-freeze found of the parts (PF2110).
 std::vector<std::string> NotesOnJob(const clickhouse::RewriteJobSpec& job);
+// The job's warnings that are no such notes.
+std::vector<std::string> WarningsOnJob(const clickhouse::RewriteJobSpec& job);
 
 }  // namespace partforge::app

@@ -64,9 +64,7 @@ Status AddActiveParts(const CommandInput& input, Engine& server,
     if (row[4] == "1") ++masked;
     preview.partitions.insert(row[5]);
   }
-  if (masked > 0)
-    preview.notes.push_back(fmt::format(
-        "PF2110 {} parts carry a mask of deleted rows: those rows are not rewritten", masked));
+  if (masked > 0) preview.notes.push_back(clickhouse::MaskedPartsNote(masked));
   if (plan.part_count() > 0) return {};
   return Status(Code::kRefused, "the table has no parts")
       .Explain(kNoParts, request.source.ToString(), "name a table that has rows");
@@ -103,7 +101,8 @@ void Show(const CommandInput& input, const clickhouse::UploadPlan& job, const Pa
   if (plan.part_count() > 0) input.out.Line("tiers   " + plan.TierText());
   for (const std::string& removal : job.removals) input.out.Line("local   without " + removal);
   for (const std::string& note : notes) input.out.Line("note    " + note);
-  for (const std::string& warning : job.job.warnings) input.out.Line("warning " + warning);
+  const std::vector<std::string> warnings = WarningsOnJob(job.job);
+  for (const std::string& warning : warnings) input.out.Line("warning " + warning);
   input.out.Document("rewrite", JsonDoc{{"job_id", job.job_id},
                                         {"source", source},
                                         {"destination", destination},
@@ -123,7 +122,7 @@ void Show(const CommandInput& input, const clickhouse::UploadPlan& job, const Pa
                                         {"chunk_refusal", job.job.chunk_refusal},
                                         {"removals", job.removals},
                                         {"notes", notes},
-                                        {"warnings", job.job.warnings}});
+                                        {"warnings", warnings}});
 }
 
 }  // namespace
@@ -199,7 +198,7 @@ Status ShowRewritePlan(const CommandInput& input, Engine& server,
     PF_ASSIGN(job.job, clickhouse::RewriteJobSpec::FromJson(earlier->job.spec));
     job.schema_fingerprint = SchemaFingerprintOf(job.job);
   }
-  PartPlan plan(use, settings, input.options.Int("max-crashes"), job.job);
+  PartPlan plan(use, settings, job.job);
   const clickhouse::TableName destination{job.job.destination_database, job.job.destination_table};
   const Result<std::string> existing = clickhouse::ReadCreateTable(input.ctx, server, destination);
   if (!existing.ok() && existing.status().code() != Code::kNotFound) return existing.status();

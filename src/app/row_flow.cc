@@ -61,7 +61,8 @@ JsonDoc DocumentOf(const TierUses& uses) {
   return list;
 }
 
-void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output, bool may_merge) {
+void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output,
+                  Collapsing collapsing) {
   parts += output.source_parts;
   rows_in += output.source_rows_visible;
   rows_out += output.rows_out;
@@ -72,9 +73,9 @@ void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output,
   bytes_in += source_bytes;
   bytes_out += output.bytes_out;
   bytes_decoded += output.bytes_decoded;
-  bytes_copied += output.bytes_copied;
   peak_memory_bytes = std::max(peak_memory_bytes, output.peak_memory_bytes);
-  is_conserved = is_conserved && (may_merge ? merged_here >= 0 : merged_here == 0);
+  is_conserved =
+      is_conserved && (collapsing == Collapsing::kYes ? merged_here >= 0 : merged_here == 0);
   AddTier(tiers, output.tier, output.tier_reason, output.source_parts, output.source_rows_visible);
 }
 
@@ -100,7 +101,6 @@ void RowFlow::AppendTo(JsonDoc& document) const {
   document["bytes_in"] = bytes_in;
   document["bytes_out"] = bytes_out;
   document["bytes_decoded"] = bytes_decoded;
-  document["bytes_copied"] = bytes_copied;
   document["peak_memory_bytes"] = peak_memory_bytes;
   document["tiers"] = DocumentOf(tiers);
 }
@@ -122,16 +122,16 @@ std::string TimeText(int64_t took_ms, int64_t rows, int64_t bytes, int64_t peak_
   return text;
 }
 
-Result<bool> MayMerge(const JobView& view) {
+Result<Collapsing> CollapsingOf(const JobView& view) {
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(view.job.spec));
   PF_ASSIGN(const clickhouse::CreateTable destination,
             clickhouse::ParseCreateTable(job.destination_schema));
-  return clickhouse::IsCollapsingEngine(destination.engine);
+  return clickhouse::IsCollapsingEngine(destination.engine) ? Collapsing::kYes : Collapsing::kNo;
 }
 
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view) {
-  PF_ASSIGN(const bool may_merge, MayMerge(view));
+  PF_ASSIGN(const Collapsing collapsing, CollapsingOf(view));
   RowFlow flow;
   int64_t counted = 0;  // by the tasks
   // Tasks move while they are read, for example from FINISHED to IMPORTING: one that was missed
@@ -144,7 +144,7 @@ Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& vi
       if (task.winner == 0 || attempt.epoch != task.winner) continue;
       PF_ASSIGN(const clickhouse::RewriteOutput output,
                 clickhouse::RewriteOutput::FromJson(attempt.result));
-      flow.Add(task.size_bytes, output, may_merge);
+      flow.Add(task.size_bytes, output, collapsing);
     }
     return {};
   }));

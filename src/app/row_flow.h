@@ -30,6 +30,9 @@ std::string TextOf(const TierUses& uses);
 // [{"tier":"T5","parts":12,"reason":"…"},…]
 JsonDoc DocumentOf(const TierUses& uses);
 
+// Whether the engine of a destination collapses rows.
+enum class Collapsing : uint8_t { kNo, kYes };
+
 // Where the rows of rewritten parts went, from the results of the attempts that stand, and how the
 // parts were made. All sums but the peak.
 struct RowFlow {
@@ -40,14 +43,14 @@ struct RowFlow {
   int64_t expired = 0;   // left out by --ttl=apply
   int64_t merged = 0;    // collapsed by the destination's engine
   int64_t bytes_in = 0, bytes_out = 0;  // of those parts, on disk
-  // Of the source's columns: decoded and encoded again, and only copied (performance R9).
-  int64_t bytes_decoded = 0, bytes_copied = 0;
+  // Of the source's columns: decoded and encoded again (performance R9).
+  int64_t bytes_decoded = 0;
   int64_t peak_memory_bytes = 0;  // of one engine
   bool is_conserved = true;       // in = out + removed, counted apart, and as the counters have it
   TierUses tiers;
 
-  // One part more. `may_merge`: the destination's engine collapses rows.
-  void Add(int64_t source_bytes, const clickhouse::RewriteOutput& output, bool may_merge);
+  // One part more.
+  void Add(int64_t source_bytes, const clickhouse::RewriteOutput& output, Collapsing collapsing);
   // "1 440 in = 1 440 out + 0 filtered ✓"
   std::string Text() const;
   // "3.21 GiB → 1.1 GiB"
@@ -63,8 +66,8 @@ std::string TimeText(int64_t took_ms, int64_t rows, int64_t bytes, int64_t peak_
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);
 // The same, as what may be published: kCorruption (PF2137) when it is not conserved.
 Result<RowFlow> ConservedFlow(const Context& ctx, StateReader& state, const JobId& job);
-// Whether the engine of the job's destination collapses rows.
-Result<bool> MayMerge(const JobView& view);
+// Of the job's destination.
+Result<Collapsing> CollapsingOf(const JobView& view);
 // kCorruption (PF2137): what to answer when a flow is not conserved; nothing may be published then.
 Status NotConserved(const RowFlow& flow, const JobId& job);
 

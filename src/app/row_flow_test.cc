@@ -36,10 +36,10 @@ TEST(RowFlow, CountsWhereTheRowsOfEachPartWent) {
   output.rows_written = 7;
   output.rows_expired = 2;
   output.rows_out = 5;
-  flow.Add(100, output, false);
+  flow.Add(100, output, Collapsing::kNo);
   EXPECT_EQ(flow.Text(), "10 in = 5 out + 3 filtered + 2 expired ✓");
   output.rows_out = 4;
-  flow.Add(100, output, true);
+  flow.Add(100, output, Collapsing::kYes);
   EXPECT_EQ(flow.Text(), "20 in = 9 out + 6 filtered + 4 expired + 1 merged ✓");
   EXPECT_EQ(flow.parts, 2);
   EXPECT_EQ(flow.bytes_in, 200);
@@ -51,8 +51,8 @@ TEST(RowFlow, OfOnePartThatLostRowsIsNotMadeGoodByAnother) {
   clickhouse::RewriteOutput lost = OutputOf(10, "T5", ""), gained = OutputOf(10, "T5", "");
   lost.rows_out = 9;
   gained.rows_out = 11;
-  flow.Add(1, lost, false);
-  flow.Add(1, gained, false);
+  flow.Add(1, lost, Collapsing::kNo);
+  flow.Add(1, gained, Collapsing::kNo);
   EXPECT_EQ(flow.merged, 0);
   EXPECT_FALSE(flow.is_conserved);
 }
@@ -62,7 +62,7 @@ TEST(RowFlow, CountsSourceParts) {
   RowFlow flow;
   clickhouse::RewriteOutput output = OutputOf(10, "T5b", "3 parts fit");
   output.source_parts = 3;
-  flow.Add(100, output, false);
+  flow.Add(100, output, Collapsing::kNo);
   EXPECT_EQ(flow.parts, 3);
   EXPECT_EQ(TextOf(flow.tiers), "T5b ×3 (3 parts fit)");
 }

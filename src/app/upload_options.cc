@@ -7,7 +7,6 @@
 
 #include "app/part_plan.h"
 #include "app/wire.h"
-#include "base/files.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
 #include "clickhouse/tuning.h"
@@ -134,29 +133,6 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
   return request;
 }
 
-namespace {
-
-// A part with deleted rows names the mask among its columns.
-bool HasDeleteMask(const clickhouse::FrozenPart& part) {
-  constexpr int64_t kBytesMax = 1 << 24;
-  const Result<std::string> columns = ReadFile(part.directory / "columns.txt", kBytesMax);
-  return columns.ok() && columns->find("\n`_row_exists` ") != std::string::npos;
-}
-
-// What is handled, and yet good to know before the work begins.
-std::vector<std::string> NotesOn(const clickhouse::UploadPlan& plan) {
-  std::vector<std::string> notes = NotesOnJob(plan.job);
-  const auto masked =
-      std::count_if(plan.parts.begin(), plan.parts.end(),
-                    [](const clickhouse::PlannedPart& part) { return HasDeleteMask(part.frozen); });
-  if (masked > 0)
-    notes.push_back(fmt::format(
-        "PF2110 {} parts carry a mask of deleted rows: those rows are not rewritten", masked));
-  return notes;
-}
-
-}  // namespace
-
 void ShowUploadPlan(const CommandInput& input, std::string_view command,
                     const clickhouse::UploadPlan& plan) {
   Table table{{{.title = "PART_ID"},
@@ -186,10 +162,9 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
                      : fmt::format("chunks  not allowed: {}", plan.job.chunk_refusal));
   for (const std::string& removal : plan.removals)
     input.out.Line(fmt::format("local   without {}", removal));
-  const std::vector<std::string> notes = NotesOn(plan);
+  const std::vector<std::string> notes = NotesOnJob(plan.job), warnings = WarningsOnJob(plan.job);
   for (const std::string& note : notes) input.out.Line(fmt::format("note    {}", note));
-  for (const std::string& warning : plan.job.warnings)
-    input.out.Line(fmt::format("warning {}", warning));
+  for (const std::string& warning : warnings) input.out.Line(fmt::format("warning {}", warning));
   if (!plan.other_tables.empty())
     input.out.Line(
         fmt::format("note    the freeze holds parts of {} other tables: they are left out",
@@ -212,7 +187,7 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
               {"chunks_allowed", plan.job.is_chunk_safe},
               {"chunk_refusal", plan.job.chunk_refusal},
               {"removals", plan.removals},
-              {"warnings", plan.job.warnings},
+              {"warnings", warnings},
               {"notes", notes},
               {"dry_run", true}});
 }

@@ -244,8 +244,8 @@ Result<std::unique_ptr<ScratchEngine>> ScratchEngine::Start(const CommandInput& 
   PF_ASSIGN(EngineChoice choice, ChooseEngine(input, 1));
   scratch->engines_ = MakeSlotEngines(std::move(choice), 1);
   const bool has_reads = input.options.Has("allow-external-reads");
-  const clickhouse::EngineWish wish(slot, "UTC",
-                                    has_reads && input.options.Bool("allow-external-reads"));
+  clickhouse::EngineWish wish(slot);
+  wish.allows_external_reads = has_reads && input.options.Bool("allow-external-reads");
   PF_ASSIGN(scratch->engine_, scratch->engines_->Get(input.ctx, 0, wish));
   return scratch;
 }
@@ -354,19 +354,29 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
   return settings;
 }
 
-clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
-                                        int64_t crashes_max) {
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings) {
   return {.memory_cap_bytes = settings.memory_cap_bytes,
           .slots = settings.slots,
           .forced = settings.tier,
-          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit,
-          .crashes_max = crashes_max};
+          .is_chunk_rows_explicit = settings.is_chunk_rows_explicit};
 }
 
 std::string ProcessName(const CommandInput&) {
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) != 0) return fmt::format("unknown-{}", getpid());
   return fmt::format("{}-{}", host, getpid());
+}
+
+Result<JobId> JobNamed(const CommandInput& input) {
+  const JobId named = input.options.String("job-id");
+  if (input.options.arguments().empty()) return named;
+  const JobId& argument = input.options.arguments().front();
+  if (!named.empty() && named != argument) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("two jobs are named: {} and {}", argument, named))
+        .Explain(1010, "JOB and --job-id", "keep one of them");
+  }
+  return argument;
 }
 
 Result<clickhouse::TableName> TableFrom(const CommandInput& input) {

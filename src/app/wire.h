@@ -97,8 +97,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input);
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use);
 // How waiting parts share an insert under these settings, the same for `plan` and for a worker.
-clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings,
-                                        int64_t crashes_max);
+clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings);
 
 // "cli:<user>@<host>-<pid>" and "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);
@@ -106,6 +105,10 @@ std::string ProcessName(const CommandInput& input);
 // --database and --table. kRefused (PF8006) on a name that is never sent to a server: above 200
 // bytes, or with a NUL.
 Result<clickhouse::TableName> TableFrom(const CommandInput& input);
+
+// The job of commands that take it as the argument or as --job-id; empty when neither is given.
+// kInvalidArgument (PF1010) when they name two.
+Result<JobId> JobNamed(const CommandInput& input);
 
 // Whole text of a file named by a flag; PF1013 when it cannot be read or is blank.
 Result<std::string> ReadTextFlag(const CommandInput& input, std::string_view flag);

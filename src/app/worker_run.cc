@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/parallel_for.h"
+#include "clickhouse/engine_failure.h"
 #include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
 #include "clickhouse/rewrite_job.h"
@@ -30,7 +31,8 @@ Status StartFirstEngine(const CommandInput& input, JobStore& state,
       return {};  // Run says what is wrong
     PF_ASSIGN(const clickhouse::RewriteJobSpec job,
               clickhouse::RewriteJobSpec::FromJson(view->job.spec));
-    wish = {path, job.timezone, job.allows_external_reads};
+    wish.timezone = job.timezone;
+    wish.allows_external_reads = job.allows_external_reads;
   }
   PF_TRY(engines.Get(input.ctx, 0, wish));
   return {};
@@ -99,9 +101,9 @@ class WorkTally {
       Ignore(ctx, output.status(), "the part stands, only the summary lacks it");
       return;
     }
-    const bool may_merge = MayMergeIn(ctx, task.job);
+    const Collapsing collapsing = CollapsingIn(ctx, task.job);
     RowFlow own;
-    own.Add(task.size_bytes, *output, may_merge);
+    own.Add(task.size_bytes, *output, collapsing);
     JsonDoc object{{"type", "part"},
                    {"job_id", task.job},
                    {"part_id", task.id},
@@ -113,7 +115,7 @@ class WorkTally {
     own.AppendTo(object);
     object.erase("tiers");
     const std::lock_guard lock(mutex_);
-    flow_.Add(task.size_bytes, *output, may_merge);
+    flow_.Add(task.size_bytes, *output, collapsing);
     if (!own.is_conserved) unconserved_ = task.job;
     if (input_.out.style().is_ndjson) input_.out.Object(object);
   }
@@ -129,23 +131,25 @@ class WorkTally {
   }
 
   // A job whose destination is not known is believed to collapse rows: its import looks again.
-  bool MayMergeIn(const Context& ctx, const JobId& job) {
+  Collapsing CollapsingIn(const Context& ctx, const JobId& job) {
     {
       const std::lock_guard lock(mutex_);
-      if (const auto known = may_merge_.find(job); known != may_merge_.end()) return known->second;
+      if (const auto known = collapsing_.find(job); known != collapsing_.end())
+        return known->second;
     }
     const Result<JobView> view = state_.View(ctx, job);
-    const Result<bool> found = view.ok() ? MayMerge(*view) : Result<bool>(view.status());
+    const Result<Collapsing> found =
+        view.ok() ? CollapsingOf(*view) : Result<Collapsing>(view.status());
     const std::lock_guard lock(mutex_);
-    return may_merge_.emplace(job, !found.ok() || *found).first->second;
+    return collapsing_.emplace(job, found.ok() ? *found : Collapsing::kYes).first->second;
   }
 
   const CommandInput& input_;
   JobStore& state_;
   std::mutex mutex_;
-  RowFlow flow_;                     // guarded by mutex_
-  JobId unconserved_;                // guarded by mutex_
-  std::map<JobId, bool> may_merge_;  // guarded by mutex_
+  RowFlow flow_;                            // guarded by mutex_
+  JobId unconserved_;                       // guarded by mutex_
+  std::map<JobId, Collapsing> collapsing_;  // guarded by mutex_
 };
 
 }  // namespace
@@ -190,7 +194,7 @@ Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketSto
   const std::unique_ptr<clickhouse::SlotEngines> engines =
       MakeSlotEngines(std::move(choice), run.use.slots);
   clickhouse::RewriteExecutor executor(state, stores.function(), *engines, settings);
-  const clickhouse::PartGatherer gatherer(GatherRulesFrom(settings, run.options.crashes_max));
+  const clickhouse::PartGatherer gatherer(GatherRulesFrom(settings));
   KindTable kinds;
   PF_TRY(kinds.Add(JobKind{.name = std::string(clickhouse::kRewriteKind),
                            .planner = nullptr,
@@ -198,7 +202,8 @@ Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketSto
                            .committer = nullptr,
                            .batch_executor = nullptr,
                            .grouping = CommitGrouping::kTask,
-                           .gatherer = &gatherer}));
+                           .gatherer = &gatherer,
+                           .read_failure = &clickhouse::ReadEngineFailure}));
   PF_ASSIGN(run.options.work_dir, OpenWorkDir(input));
   run.options.parallel = run.use.slots;
   // The network and the disk work for the next part and for the last while an engine inserts.

@@ -20,6 +20,8 @@ std::string_view FailureClassName(FailureClass failure_class) {
       return "doubt";
     case FailureClass::kConflict:
       return "conflict";
+    case FailureClass::kCrash:
+      return "crash";
     case FailureClass::kPoison:
       return "poison";
     case FailureClass::kInternal:

@@ -16,8 +16,9 @@ enum class FailureClass : uint8_t {
   kEnv,        // this machine, its set-up or its rights
   kDoubt,      // it may have taken effect: look for evidence
   kConflict,   // the target moved on and the work does not fit any more: plan anew
-  kPoison,     // the item keeps killing its worker or its engine
-  kInternal,   // a bug of ours, or of the engine
+  kCrash,     // its worker vanished while it had the item together with others: any may be to blame
+  kPoison,    // the item keeps killing its worker or its engine
+  kInternal,  // a bug of ours, or of the engine
 };
 std::string_view FailureClassName(FailureClass failure_class);  // "resource", "transient", …
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <system_error>
@@ -183,15 +184,44 @@ Status UniqueFd::Close() {
   return {};
 }
 
+bool IsErrnoOfSurroundings(int error_number) {
+  constexpr std::array kErrnos = {EACCES, EPERM,  EROFS,  EMFILE, ENFILE,
+                                  ENOMEM, EAGAIN, ENOSPC, EDQUOT};
+  return std::find(kErrnos.begin(), kErrnos.end(), error_number) != kErrnos.end();
+}
+
 Status ErrnoStatus(int error_number, std::string_view doing) {
-  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
-  const bool has_many_open = error_number == EMFILE || error_number == ENFILE;
-  const char* remedy = "see to the rights of the file or folder that is named";
-  if (is_full) remedy = "free space on that disk, or choose another folder";
-  if (has_many_open) remedy = "let the process open more files: ulimit -n 65536";
+  constexpr int kFull = 7007, kRefusedByMachine = 7015, kOfTheFile = 7018;
+  int pf_number = IsErrnoOfSurroundings(error_number) ? kRefusedByMachine : kOfTheFile;
+  const char* remedy = "see to the file or folder that is named";
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      pf_number = kFull;
+      remedy = "free space on that disk, or choose another folder";
+      break;
+    case EMFILE:
+    case ENFILE:
+      remedy = "let the process open more files: ulimit -n 65536";
+      break;
+    case ENOMEM:
+    case EAGAIN:
+      remedy = "give the process more memory, or let it start more threads";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      remedy = "see to the rights of the file or folder that is named";
+      break;
+    case EIO:
+      remedy = "the disk cannot read or write there: look into the kernel's log";
+      break;
+    default:
+      break;
+  }
   return Status(CodeOfErrno(error_number),
                 fmt::format("{}: {}", doing, std::generic_category().message(error_number)))
-      .Explain(is_full ? 7007 : 7015, "files of this machine", remedy);
+      .Explain(pf_number, "files of this machine", remedy);
 }
 
 Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags, int mode) {

@@ -35,6 +35,11 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// Whether an errno tells of what this process may and has (rights, descriptors, memory, room) and
+// nothing of the file: another machine, or this one when it is set right, does not meet it. Not so
+// EIO, ENOENT, ENOTDIR, ENAMETOOLONG and the like, which stay with the file.
+bool IsErrnoOfSurroundings(int error_number);
+// PF7007 where there is no room, PF7015 where the system refuses, PF7018 for all else.
 Status ErrnoStatus(int error_number, std::string_view doing);
 
 Result<UniqueFd> OpenFile(const std::filesystem::path& path, int flags,

@@ -32,7 +32,15 @@ TEST(Errno, ChoosesTheCodeByWhatTheCallerDoes) {
   EXPECT_EQ(ErrnoStatus(EEXIST, "x").code(), Code::kAlreadyExists);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(), Code::kExhausted);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").explanation().pf_number, 7007);
-  EXPECT_EQ(ErrnoStatus(EACCES, "x").explanation().pf_number, 7015);
+  for (const int refused : {EACCES, EPERM, EROFS, EMFILE, ENFILE, ENOMEM, EAGAIN}) {
+    EXPECT_EQ(ErrnoStatus(refused, "x").explanation().pf_number, 7015) << refused;
+    EXPECT_TRUE(IsErrnoOfSurroundings(refused)) << refused;
+  }
+  for (const int of_the_file :
+       {EIO, ENOENT, EEXIST, EISDIR, ENOTDIR, ENAMETOOLONG, ELOOP, EINVAL}) {
+    EXPECT_EQ(ErrnoStatus(of_the_file, "x").explanation().pf_number, 7018) << of_the_file;
+    EXPECT_FALSE(IsErrnoOfSurroundings(of_the_file)) << of_the_file;
+  }
   EXPECT_EQ(ErrnoStatus(EDQUOT, "x").code(), Code::kExhausted);
   EXPECT_EQ(ErrnoStatus(EACCES, "x").code(), Code::kRefused);
   EXPECT_EQ(ErrnoStatus(EXDEV, "x").code(), Code::kInvalidArgument);

@@ -254,7 +254,8 @@ Result<QueryOutcome> ChunkInserter::InsertOnce(const Context& ctx, Engine& local
   QueryOptions options;
   options.query_id = fmt::format("{}-c{}-a{}", request_.query_id_prefix, index, attempt);
   options.database = request_.current_database;
-  options.settings = InsertSettings(outcome_.state, request_.tuning, is_chunked());
+  options.settings = InsertSettings(outcome_.state, request_.tuning,
+                                    is_chunked() ? InsertReads::kRange : InsertReads::kAll);
   if (is_chunked()) {
     options.settings["additional_table_filters"] =
         ChunkFilter(tables_.source().database, tables_.source().table, range);

@@ -16,12 +16,14 @@
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/units.h"
+#include "clickhouse/engine_failure.h"
 #include "clickhouse/fingerprint.h"
 #include "clickhouse/import_checks.h"
 #include "clickhouse/job_sql.h"
 #include "clickhouse/local_tables.h"
 #include "clickhouse/source_checks.h"
 #include "clickhouse/time_zone.h"
+#include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 #include "job/failure.h"
 #include "job/publisher.h"
@@ -120,22 +122,24 @@ constexpr int64_t kTakenBackInRowMax = 8;
 // Why an artifact was taken back, and is FINISHED as before. `reason` is as it was recorded: the
 // words of the system, or of the server, tell the disk from memory.
 Status TakenBack(const Status& reason, const ImportTarget& target) {
-  if (IsOfSurroundings(Status(reason).As(Code::kRefused))) {
-    return Status(Code::kRefused, reason.message())
-        .Explain(reason.explanation().pf_number, target.table.ToString(),
-                 "nothing of the artifact is placed, and it is as before: correct this, then run "
-                 "the same command again; an artifact that can never be read is made again by "
-                 "retry-failed --force --part-id");
-  }
+  constexpr int kDiskFull = 7007;
   constexpr int64_t kNoSpaceOnServer = 243;
   const std::string& message = reason.message();
   const auto names = [&message](int error_number) {
     return message.find(std::generic_category().message(error_number)) != std::string::npos;
   };
-  if (names(ENOSPC) || names(EDQUOT) || FailureFrom(reason).code == kNoSpaceOnServer) {
+  if (reason.explanation().pf_number == kDiskFull || names(ENOSPC) || names(EDQUOT) ||
+      ClickHouseNumber(reason) == kNoSpaceOnServer) {
     return Status(Code::kExhausted, message)
-        .Explain(7007, target.detached().string(),
+        .Explain(kDiskFull, target.detached().string(),
                  "free space on the table's disk, then run the same command again");
+  }
+  if (IsOfSurroundings(Status(reason).As(Code::kRefused))) {
+    return Status(Code::kRefused, message)
+        .Explain(reason.explanation().pf_number, target.table.ToString(),
+                 "nothing of the artifact is placed, and it is as before: correct this, then run "
+                 "the same command again; an artifact that can never be read is made again by "
+                 "retry-failed --force --part-id");
   }
   return Status(Code::kExhausted, message)
       .Explain(7017, target.table.ToString(),
@@ -344,7 +348,9 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                              .executor = nullptr,
                              .committer = &committer,
                              .batch_executor = nullptr,
-                             .grouping = CommitGrouping::kTask}));
+                             .grouping = CommitGrouping::kTask,
+                             .gatherer = nullptr,
+                             .read_failure = &ReadEngineFailure}));
     std::mutex mutex;  // guards summary
     const auto note = [&](const std::string& part, const Status& status, PartAfter after) {
       FailedImport failure{.part_id = part,
@@ -386,9 +392,11 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
                                      const Result<Commit>& carried) -> Status {
       if (carried.ok()) {
         if (carried->state == CommitState::kAborted) {
-          PF_ASSIGN(const Task task, state.GetTask(ctx, request.job_id, part));
-          if (task.state == TaskState::kFinished)
+          const Result<Task> task = state.GetTask(ctx, request.job_id, part);
+          if (task.ok() && task->state == TaskState::kFinished)
             return take_back(part, TakenBack(AbortReason(*carried), target));
+          // Gone: the sources of an artifact of many are made again by retry-failed.
+          if (!task.ok() && task.status().code() != Code::kNotFound) return task.status();
           note(part, AbortReason(*carried), PartAfter::kFailed);
           return {};
         }

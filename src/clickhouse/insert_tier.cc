@@ -117,7 +117,7 @@ std::optional<InsertState> Shrink(const InsertState& state, const Tuning& tuning
 }
 
 std::map<std::string, std::string> InsertSettings(const InsertState& state, const Tuning& tuning,
-                                                  bool is_ranged) {
+                                                  InsertReads reads) {
   std::map<std::string, std::string> settings{
       {"max_memory_usage", Number(tuning.max_memory_usage_bytes)},
       {"max_partitions_per_insert_block", "0"},
@@ -129,7 +129,7 @@ std::map<std::string, std::string> InsertSettings(const InsertState& state, cons
   // would be wrong.
   settings["optimize_use_projections"] = "0";
   settings["force_optimize_projection"] = "0";
-  if (is_ranged) settings["use_query_condition_cache"] = "0";
+  if (reads == InsertReads::kRange) settings["use_query_condition_cache"] = "0";
   if (state.tier == InsertTier::kSeed) {
     settings["max_threads"] = Number(state.rung.max_threads);
     settings["max_insert_threads"] = Number(state.rung.max_insert_threads);

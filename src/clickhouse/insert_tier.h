@@ -62,8 +62,11 @@ InsertPlan PlanInsert(const TierQuestion& question);
 std::optional<InsertState> Shrink(const InsertState& state, const Tuning& tuning,
                                   int64_t engine_block_rows);
 
+// What an INSERT reads of the source: all of it, or a range of its rows.
+enum class InsertReads : uint8_t { kAll, kRange };
+
 // Query settings of an INSERT in this state (clickhouse-parts §9.1, performance §3).
 std::map<std::string, std::string> InsertSettings(const InsertState& state, const Tuning& tuning,
-                                                  bool is_ranged);
+                                                  InsertReads reads);
 
 }  // namespace partforge::clickhouse

@@ -70,7 +70,7 @@ TEST(PlanInsert, TheSeedTierIsTheSeedsWay) {
   question.forced = InsertTier::kSeed;
   const InsertPlan plan = PlanInsert(question);
   EXPECT_EQ(plan.ranges.size(), 2u);
-  const auto settings = InsertSettings(plan.state, question.tuning, true);
+  const auto settings = InsertSettings(plan.state, question.tuning, InsertReads::kRange);
   EXPECT_EQ(settings.at("max_threads"), "4");
   EXPECT_EQ(settings.at("max_insert_threads"), "4");
   EXPECT_FALSE(settings.contains("max_block_size"));
@@ -87,7 +87,7 @@ TEST(OrderedTuning, OneThreadInEveryTierAndOnEveryRung) {
   std::optional<InsertState> state = PlanInsert(question).state;
   int64_t rungs = 0;
   for (; state; state = Shrink(*state, question.tuning, 65'409), ++rungs) {
-    const auto settings = InsertSettings(*state, question.tuning, true);
+    const auto settings = InsertSettings(*state, question.tuning, InsertReads::kRange);
     EXPECT_EQ(settings.at("max_threads"), "1");
     EXPECT_EQ(settings.at("max_insert_threads"), "1");
   }
@@ -95,7 +95,7 @@ TEST(OrderedTuning, OneThreadInEveryTierAndOnEveryRung) {
   state = InsertState{.tier = InsertTier::kBlocksAndMerge, .block_rows = 300'000, .rung = {}};
   state = Shrink(*state, question.tuning, 65'409);
   ASSERT_EQ(state->tier, InsertTier::kSeed);
-  EXPECT_EQ(InsertSettings(*state, question.tuning, true).at("max_threads"), "1");
+  EXPECT_EQ(InsertSettings(*state, question.tuning, InsertReads::kRange).at("max_threads"), "1");
 }
 
 // clickhouse-parts §9.4, worked: 16/16 threads, 65,409 rows → 8/8/32,704 → 4/4/16,352 → 2/2/8,192
@@ -133,7 +133,7 @@ TEST(Shrink, OneBlockFallsToHalvesThenToTheSeed) {
 TEST(InsertSettings, RangesTurnOffWhatWouldReadOtherOffsets) {
   const Tuning tuning = TuningOf(8, 24);
   const InsertState state{.tier = InsertTier::kOneBlock, .block_rows = 30'000'000, .rung = {}};
-  const auto settings = InsertSettings(state, tuning, true);
+  const auto settings = InsertSettings(state, tuning, InsertReads::kRange);
   EXPECT_EQ(settings.at("optimize_use_projections"), "0");
   EXPECT_EQ(settings.at("use_query_condition_cache"), "0");
   EXPECT_EQ(settings.at("max_partitions_per_insert_block"), "0");
@@ -141,7 +141,8 @@ TEST(InsertSettings, RangesTurnOffWhatWouldReadOtherOffsets) {
   EXPECT_EQ(settings.at("min_insert_block_size_rows"), "30000000");
   EXPECT_EQ(settings.at("min_insert_block_size_bytes"), "0");
   EXPECT_EQ(settings.at("max_block_size"), "16777216");
-  EXPECT_FALSE(InsertSettings(state, tuning, false).contains("use_query_condition_cache"));
+  EXPECT_FALSE(
+      InsertSettings(state, tuning, InsertReads::kAll).contains("use_query_condition_cache"));
 }
 
 TEST(ParseTier, KnowsBothNames) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "clickhouse/artifact_fetch.h"
+#include "clickhouse/engine_failure.h"
 #include "clickhouse/table_freeze.h"
 #include "engine/sql_text.h"
 #include "job/migrations.h"
@@ -101,7 +102,8 @@ void JobRig::Work(const RewriteSettings& settings) {
                                .committer = nullptr,
                                .batch_executor = nullptr,
                                .grouping = CommitGrouping::kTask,
-                               .gatherer = gathering ? &gatherer : nullptr})
+                               .gatherer = gathering ? &gatherer : nullptr,
+                               .read_failure = &ReadEngineFailure})
                   .ok());
   WorkerOptions options;
   options.name = fmt::format("worker-{}", ++works_);

@@ -172,6 +172,14 @@ bool IsOrderSensitive(const CreateTable& destination) {
       });
 }
 
+std::string ChunkRefusalOf(const CreateTable& source) {
+  const bool hides_offsets =
+      std::any_of(source.columns.begin(), source.columns.end(),
+                  [](const ColumnDefinition& column) { return column.name == "_part_offset"; });
+  if (!hides_offsets) return "";
+  return "the source has a column _part_offset, which hides the number of a row in its part";
+}
+
 Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSqlRequest& request) {
   const Status fits = CheckRewriteStatements(request.source_schema, request.destination_schema,
                                              request.insert_select);
@@ -190,12 +198,8 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
                                  request.allows_external_reads));
 
   JobSqlVerdict verdict;
-  for (const ColumnDefinition& column : source.table.columns) {
-    if (column.name != "_part_offset") continue;
-    verdict.is_chunk_safe = false;
-    verdict.chunk_refusal =
-        "the source has a column _part_offset, which hides the number of a row in its part";
-  }
+  verdict.chunk_refusal = ChunkRefusalOf(source.table);
+  verdict.is_chunk_safe = verdict.chunk_refusal.empty();
   verdict.source = source.table.name;
   verdict.destination = destination.table.name;
   for (const std::string& removal : source.removals)

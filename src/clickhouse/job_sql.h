@@ -36,4 +36,8 @@ Result<JobSqlVerdict> CheckJobSql(const Context& ctx, Engine& local, const JobSq
 // Engines whose result depends on the order in which parts arrive (PF2112).
 bool IsOrderSensitive(const CreateTable& destination);
 
+// What in a source's schema forbids reading its parts in ranges of rows, whatever the SELECT;
+// empty when nothing does.
+std::string ChunkRefusalOf(const CreateTable& source);
+
 }  // namespace partforge::clickhouse

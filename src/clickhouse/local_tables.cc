@@ -180,11 +180,11 @@ Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
   }
   const QueryOptions lenient{.settings = LenientCreateSettings()};
   PF_TRY(engine.Query(ctx, tables.request_.source.sql, lenient));
-  PF_TRY(tables.StopMergesOf(ctx, tables.source(), true));
+  PF_TRY(tables.StopMergesOf(ctx, tables.source(), TtlPolicy::kKeep));
   PF_TRY(tables.Run(
       ctx, fmt::format("ALTER TABLE {} MODIFY SETTING {}", Sql(tables.source()), kNoMerges)));
   PF_TRY(engine.Query(ctx, tables.request_.destination.sql, lenient));
-  PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl == TtlPolicy::kKeep));
+  PF_TRY(tables.StopMergesOf(ctx, tables.destination(), tables.request_.ttl));
   // Vertical merges always: several times cheaper than horizontal ones (performance §1). The
   // settings live in the local table only, not in the parts.
   PF_TRY(
@@ -207,17 +207,17 @@ Status LocalTables::Run(const Context& ctx, std::string_view sql) {
   return {};
 }
 
-Status LocalTables::StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl) {
+Status LocalTables::StopMergesOf(const Context& ctx, const TableName& table, TtlPolicy ttl) {
   PF_TRY(Run(ctx, fmt::format("SYSTEM STOP MERGES {}", Sql(table))));
-  if (stops_ttl) PF_TRY(Run(ctx, fmt::format("SYSTEM STOP TTL MERGES {}", Sql(table))));
+  if (ttl == TtlPolicy::kKeep)
+    PF_TRY(Run(ctx, fmt::format("SYSTEM STOP TTL MERGES {}", Sql(table))));
   return {};
 }
 
 Status LocalTables::StopMerges(const Context& ctx) {
-  const bool keeps_ttl = request_.ttl == TtlPolicy::kKeep;
-  PF_TRY(StopMergesOf(ctx, source(), true));
-  PF_TRY(StopMergesOf(ctx, destination(), keeps_ttl));
-  if (has_completed_) PF_TRY(StopMergesOf(ctx, completed(), keeps_ttl));
+  PF_TRY(StopMergesOf(ctx, source(), TtlPolicy::kKeep));
+  PF_TRY(StopMergesOf(ctx, destination(), request_.ttl));
+  if (has_completed_) PF_TRY(StopMergesOf(ctx, completed(), request_.ttl));
   return {};
 }
 
@@ -355,7 +355,7 @@ Result<int64_t> LocalTables::CountRows(const Context& ctx, const TableName& tabl
 Status LocalTables::CreateCompleted(const Context& ctx) {
   PF_TRY(Run(ctx, fmt::format("CREATE TABLE {} AS {}", Sql(completed()), Sql(destination()))));
   has_completed_ = true;
-  return StopMergesOf(ctx, completed(), request_.ttl == TtlPolicy::kKeep);
+  return StopMergesOf(ctx, completed(), request_.ttl);
 }
 
 Status LocalTables::PromoteStaging(const Context& ctx, const PartitionMap& partitions) {

@@ -113,7 +113,8 @@ class LocalTables {
                 const std::filesystem::path& part_directory, std::string_view part_name);
   Status Truncate(const Context& ctx, const TableName& table);
   Result<std::filesystem::path> DataPath(const Context& ctx, const TableName& table);
-  Status StopMergesOf(const Context& ctx, const TableName& table, bool stops_ttl);
+  // Those that apply a TTL only where it is kept.
+  Status StopMergesOf(const Context& ctx, const TableName& table, TtlPolicy ttl);
 
   Engine* engine_;
   LocalTablesRequest request_;

@@ -222,6 +222,13 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
                  {{"part", part.name}, {"error", fetched.message()}});
     fetched = fetch();
   }
+  if (!fetched.ok() && !std::filesystem::exists(target_.detached())) {
+    // The table went away: nothing that was met then tells of the artifact.
+    constexpr int kRefusedByMachine = 7015;
+    return std::move(fetched)
+        .As(Code::kRefused)
+        .Explain(kRefusedByMachine, target_.detached().string(), "see what became of the table");
+  }
   PF_TRY(fetched);
   PF_TRY(GiveToOwner(directory, target_.owner_uid, target_.owner_gid));
   PF_ASSIGN(const DirectoryIdentity identity, IdentityOf(directory));

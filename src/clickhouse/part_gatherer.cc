@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kSmallPartBytesMax = int64_t{256} << 20;
 // A group this full is not cut for the sake of another slot: it takes a fraction of a second.
 constexpr double kShareMin = 1.0 / 16;
-// A group with a part that went down with its worker before is so much smaller.
-constexpr double kCrashedWeight = 16;
+// A group with a part that went down with its worker before is so much smaller than that one was.
+constexpr int64_t kSmallerAfterCrash = 16;
 constexpr int64_t kPassingFailuresTogetherMax = 3;
 constexpr double kRounding = 1e-9;
 
@@ -55,21 +55,29 @@ std::string PlaceFunctionIn(std::string_view sql) {
 }
 
 // Whether the part's last attempts say nothing against it. What passes by itself (a store that did
-// not answer) is forgiven some times; a crash as long as the next one would not be the part's last.
-bool MayShare(const Task& task, const GatherRules& rules) {
-  if (task.crashes + 1 >= rules.crashes_max || task.crashes > 1) return false;
+// not answer) is forgiven some times; a worker that vanished while it had nothing but this part is
+// not.
+bool MayShare(const Task& task) {
+  if (task.crashes > 0) return false;
   if (task.failure_class.empty()) return true;
   const auto is = [&](FailureClass one) { return task.failure_class == FailureClassName(one); };
+  if (is(FailureClass::kCrash)) return true;
   const bool may_pass =
       is(FailureClass::kTransient) || is(FailureClass::kEnv) || is(FailureClass::kDoubt);
   return may_pass && task.attempts < kPassingFailuresTogetherMax;
 }
 
+// How many parts may be together with this one, itself included: of class `crash`, the code says
+// how many its last lease had (job_store.h, Reap).
+int64_t CompanyMax(const Task& task) {
+  if (task.failure_class != FailureClassName(FailureClass::kCrash)) return kGatheredPartsMax;
+  return std::max<int64_t>(1, task.failure_code / kSmallerAfterCrash);
+}
+
 // The share of a group's limits that one part takes; nothing when it should be alone.
 // `raw_bytes_max`: uncompressed, of one block in a slot's memory.
-std::optional<double> FillOf(const Task& task, const GatherRules& rules, double raw_bytes_max,
-                             int64_t size_bytes_max) {
-  if (!MayShare(task, rules)) return std::nullopt;
+std::optional<double> FillOf(const Task& task, double raw_bytes_max, int64_t size_bytes_max) {
+  if (!MayShare(task)) return std::nullopt;
   const auto part = RewriteTaskSpec::FromJson(task.payload);
   if (!part.ok() || part->rows <= 0 || part->uncompressed_bytes <= 0) return std::nullopt;
   const auto share = [](int64_t value, double of) {
@@ -78,9 +86,9 @@ std::optional<double> FillOf(const Task& task, const GatherRules& rules, double 
   const double fill = std::max({share(part->rows, static_cast<double>(kGatheredRowsMax)),
                                 share(part->uncompressed_bytes, raw_bytes_max),
                                 share(task.size_bytes, static_cast<double>(size_bytes_max)),
-                                share(1, static_cast<double>(kGatheredPartsMax))});
+                                share(1, static_cast<double>(CompanyMax(task)))});
   if (fill > 0.5) return std::nullopt;  // two of its kind do not fit
-  return task.crashes > 0 ? std::min(1.0, fill * kCrashedWeight) : fill;
+  return fill;
 }
 
 }  // namespace
@@ -110,7 +118,7 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
   double offered = 0;
   int64_t offered_bytes = 0;
   for (size_t i = 0; i < offer.tasks.size(); ++i) {
-    if (may_share) fills[i] = FillOf(offer.tasks[i], rules, raw_bytes_max, limits.size_bytes_max);
+    if (may_share) fills[i] = FillOf(offer.tasks[i], raw_bytes_max, limits.size_bytes_max);
     if (!fills[i]) continue;
     offered += *fills[i];
     offered_bytes += offer.tasks[i].size_bytes;
@@ -128,8 +136,12 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
   std::vector<std::vector<size_t>> leases;
   std::optional<size_t> open;  // the group that is being filled
   double fill = 0;
+  int64_t company_max = 0;  // of the open group, the least of its parts'
   for (size_t i = 0; i < offer.tasks.size(); ++i) {
-    if (fills[i] && open && fill + *fills[i] / 2 <= target && fill + *fills[i] <= 1 + kRounding) {
+    const int64_t company = CompanyMax(offer.tasks[i]);
+    if (fills[i] && open && fill + *fills[i] / 2 <= target && fill + *fills[i] <= 1 + kRounding &&
+        std::ssize(leases[*open]) < std::min(company, company_max)) {
+      company_max = std::min(company, company_max);
       leases[*open].push_back(i);
       fill += *fills[i];
       fill_left -= *fills[i];
@@ -144,6 +156,7 @@ std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const Rewr
     open = leases.size() - 1;
     target = std::clamp(fill_left / std::max(1.0, groups_left), kShareMin, 1.0) + kRounding;
     groups_left -= 1;
+    company_max = company;
     fill = *fills[i];
     fill_left -= fill;
   }

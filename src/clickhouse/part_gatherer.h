@@ -21,7 +21,6 @@ struct GatherRules {
   int64_t slots = 1;             // of this worker: each should get its share of a small job
   std::optional<InsertTier> forced = {};
   bool is_chunk_rows_explicit = false;
-  int64_t crashes_max = 3;  // --max-crashes
 };
 
 // Why no parts of the job may share an insert, for people; empty when they may. The SELECT must be
@@ -31,7 +30,8 @@ std::string GatherRefusal(const RewriteJobSpec& job, const GatherRules& rules);
 // The lease of each waiting part: groups of indexes into `offer.tasks`, in their order, at most
 // limits.leases_max. A group fits one block in a slot's memory and keeps to the limits above; all
 // groups that the job's waiting parts will make are about equally large, and a multiple of the
-// slots unless they are very small. A part that has failed is alone. Pure.
+// slots unless they are very small. A part that has failed is alone; one whose worker vanished
+// while it was in company is in a sixteenth of that company, down to alone. Pure.
 std::vector<std::vector<size_t>> GatherParts(const ClaimOffer& offer, const RewriteJobSpec& job,
                                              const GatherRules& rules,
                                              const Gatherer::Limits& limits);

@@ -93,20 +93,40 @@ TEST(GatherParts, LargePartsAndThoseThatFailedAreAlone) {
   tasks[3].failure_class = "transient";  // passes: not its fault
   tasks[4].failure_class = "transient";
   tasks[4].attempts = 3;
-  tasks[5].crashes = 2;
+  tasks[5].crashes = 1;
   EXPECT_EQ(Gather(OfferOf(tasks), RulesOf(1)),
             (std::vector<std::vector<size_t>>{{0}, {1, 3, 6}, {2}, {4}, {5}, {7}}));
 }
 
-TEST(GatherParts, WhatCrashedOnceGoesIntoMuchSmallerGroups) {
-  std::vector<Task> tasks(1'000, PartOf(1'000));
-  for (Task& task : tasks) task.crashes = 1;
-  const auto leases = Gather(OfferOf(tasks), RulesOf(1));
-  EXPECT_EQ(leases.size(), 17u);
-  for (const auto& lease : leases) EXPECT_LE(lease.size(), 62u);
-  GatherRules strict = RulesOf(1);
-  strict.crashes_max = 2;  // the next crash would be the last
-  EXPECT_EQ(Gather(OfferOf(tasks), strict, 5'000).size(), 1'000u);
+TEST(GatherParts, AfterACrashOfTheirWorkerGroupsAreASixteenthAsLargeDownToAlone) {
+  std::vector<Task> tasks(1'000, PartOf(100));
+  size_t largest = tasks.size();
+  for (const size_t at_most : {62, 3, 1}) {
+    for (Task& task : tasks) {
+      task.failure_class = "crash";
+      task.failure_code = static_cast<int64_t>(largest);
+    }
+    largest = 0;
+    for (const auto& lease : Gather(OfferOf(tasks), RulesOf(1), 1'000))
+      largest = std::max(largest, lease.size());
+    EXPECT_LE(largest, at_most);
+    EXPECT_GT(largest, at_most / 2);
+  }
+}
+
+TEST(GatherParts, OneThatCrashedKeepsItsGroupSmall) {
+  std::vector<Task> tasks(100, PartOf(100));
+  tasks[0].failure_class = "crash";
+  tasks[0].failure_code = 80;
+  tasks[50].failure_class = "crash";
+  tasks[50].failure_code = 48;
+  std::vector<std::vector<size_t>> with(2);
+  for (const auto& lease : Gather(OfferOf(tasks), RulesOf(1))) {
+    if (std::find(lease.begin(), lease.end(), size_t{0}) != lease.end()) with[0] = lease;
+    if (std::find(lease.begin(), lease.end(), size_t{50}) != lease.end()) with[1] = lease;
+  }
+  EXPECT_EQ(with[0].size(), 5u);
+  EXPECT_EQ(with[1].size(), 3u);
 }
 
 TEST(GatherParts, NoMoreLeasesThanAskedForAndNoTaskTwice) {

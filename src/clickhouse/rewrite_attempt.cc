@@ -9,11 +9,11 @@
 #include "base/ids.h"
 #include "base/parallel_for.h"
 #include "base/units.h"
+#include "clickhouse/engine_failure.h"
 #include "clickhouse/fingerprint.h"
 #include "clickhouse/merge_wait.h"
 #include "clickhouse/part_files.h"
 #include "engine/sql_text.h"
-#include "job/failure.h"
 
 namespace partforge::clickhouse {
 namespace {
@@ -196,7 +196,8 @@ Result<TaskResult> RewriteAttempt::Run(const Context& ctx) {
     peak_memory_bytes_ = engines_.PeakMemoryBytes(scope_.slot());
     // The upload reads the frozen parts; the engine is free for another part meanwhile.
     // Of many parts TRUNCATE makes as many empty ones: new tables are cheaper.
-    ReleaseTables(ctx, frozen.ok() && are_tables_plain_ && !is_gathered());
+    const bool may_be_kept = frozen.ok() && are_tables_plain_ && !is_gathered();
+    ReleaseTables(ctx, may_be_kept ? AfterUse::kKeep : AfterUse::kDrop);
     if (!frozen.ok()) return std::move(frozen).status();
     parts = std::move(frozen).value();
   }
@@ -262,7 +263,7 @@ Status RewriteAttempt::FetchOne(const Context& ctx, AttemptSource& source, int t
 
 Status RewriteAttempt::NoteDamage(AttemptSource& source, Status failure) const {
   if (sources_.size() == 1) return failure;
-  const Failure found = FailureFrom(failure);
+  const Failure found = ReadEngineFailure(failure);
   if (found.failure_class != FailureClass::kData || found.code != 0) return failure;
   source.damage = std::move(failure);
   return {};
@@ -686,6 +687,10 @@ Task RewriteAttempt::OutputTask(const TaskResult& result) const {
   task.state = TaskState::kFinished;
   task.size_bytes = Sum([](const AttemptSource& source) { return source.task.size_bytes; });
   task.generation = 1;
+  // The same parts may become the same output again, after retry-failed: each of their epochs has
+  // grown by then, so this one is new, too.
+  for (const AttemptSource* source : Rewritten())
+    task.epoch = std::max(task.epoch, source->task.epoch);
   task.payload = spec.ToJson();
   return task;
 }
@@ -705,10 +710,10 @@ void RewriteAttempt::CleanUp(const Context& ctx) {
          "scratch of a folder that is removed with the worker");
 }
 
-void RewriteAttempt::ReleaseTables(const Context& ctx, bool may_be_kept) {
+void RewriteAttempt::ReleaseTables(const Context& ctx, AfterUse after) {
   const std::unique_ptr<LocalTables> tables = std::move(tables_);
   if (tables == nullptr || !engines_.IsAlive(scope_.slot())) return;
-  if (may_be_kept && !ctx.IsStopping()) {
+  if (after == AfterUse::kKeep && !ctx.IsStopping()) {
     const Status cleared = tables->Clear(ctx);
     if (cleared.ok()) {
       kept_.Keep(scope_.slot(), schemas_, wish(),

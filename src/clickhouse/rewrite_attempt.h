@@ -97,9 +97,10 @@ class RewriteAttempt {
   Result<std::vector<PartDirectory>> Freeze(const Context& ctx);
   // Everything that is done in the slot's engine: from tables to frozen parts.
   Result<std::vector<PartDirectory>> Rewrite(const Context& ctx);
-  // Empties the tables for the slot's next part, or drops them. While the permit of the engine is
+  // Drops the tables, or empties them for the slot's next part. While the permit of the engine is
   // held.
-  void ReleaseTables(const Context& ctx, bool may_be_kept);
+  enum class AfterUse : uint8_t { kDrop, kKeep };
+  void ReleaseTables(const Context& ctx, AfterUse after);
   Status Upload(const Context& ctx, const std::vector<PartDirectory>& parts);
   Status Report(const Context& ctx, double fraction, int64_t read_rows, int64_t written_rows);
   // The gauges of active parts of one of the two tables (role: source, destination).
@@ -121,7 +122,9 @@ class RewriteAttempt {
   const LocalDdl& source_ddl() const { return schemas_->source; }
   const LocalDdl& destination_ddl() const { return schemas_->destination; }
   EngineWish wish() const {
-    return {scope_.slot_path(), job_.timezone, job_.allows_external_reads};
+    EngineWish wish(scope_.slot_path(), job_.timezone);
+    wish.allows_external_reads = job_.allows_external_reads;
+    return wish;
   }
 
   const RewriteSettings& settings_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "clickhouse/engine_failure.h"
 #include "clickhouse/rewrite_attempt.h"
 #include "clickhouse/rewrite_job.h"
 #include "engine/clickhouse_codes.h"
@@ -20,35 +21,36 @@ constexpr int64_t kPassingFailuresMax = 5;
 constexpr int64_t kRefusalsMax = 60;
 
 // A store that refuses, or a full one, says nothing about the part.
-bool IsOfEnvironment(const Failure& failure, bool is_transfer) {
+bool IsOfEnvironment(const Failure& failure, FailedIn failed_in) {
   if (failure.code != 0) return failure.failure_class == FailureClass::kEnv;
   if (failure.failure_class == FailureClass::kEnv || IsOfSurroundings(failure.status)) return true;
   const Code code = failure.status.code();
-  return is_transfer &&
+  return failed_in == FailedIn::kTransfer &&
          (code == Code::kInvalidArgument || code == Code::kExhausted || code == Code::kConflict);
 }
 
-Result<Settlement> PassOrGiveUp(const Lease& lease, Status status, bool is_transfer) {
+Result<Settlement> PassOrGiveUp(const Lease& lease, Status status, FailedIn failed_in) {
   const Task& task = lease.tasks.front();
   const bool is_repeated = task.attempts >= kPassingFailuresMax &&
                            task.failure_class == FailureClassName(FailureClass::kTransient);
-  if (is_transfer || !is_repeated) return std::move(status).As(Code::kUnavailable);
+  if (failed_in == FailedIn::kTransfer || !is_repeated)
+    return std::move(status).As(Code::kUnavailable);
   status = std::move(status).As(Code::kInternal).With(fmt::format("{} attempts", task.attempts));
-  Failure failure = FailureFrom(status);
+  Failure failure = ReadEngineFailure(status);
   failure.failure_class = FailureClass::kInternal;
   return FailedSettlement(lease, failure);
 }
 
 }  // namespace
 
-Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer) {
+Result<Settlement> SettleFailure(const Lease& lease, Status status, FailedIn failed_in) {
   if (status.code() == Code::kCancelled || status.code() == Code::kLeaseLost) return status;
-  Failure failure = FailureFrom(status);
+  Failure failure = ReadEngineFailure(status);
   if (failure.code != 0 || status.code() == Code::kExhausted)
     failure.failure_class = FailureClassOf(status);
   if (status.explanation().pf_number == kDiskFull) failure.failure_class = FailureClass::kDisk;
   if (status.explanation().pf_number == kPoisonPart) failure.failure_class = FailureClass::kPoison;
-  if (failure.failure_class != FailureClass::kDisk && IsOfEnvironment(failure, is_transfer)) {
+  if (failure.failure_class != FailureClass::kDisk && IsOfEnvironment(failure, failed_in)) {
     failure.failure_class = FailureClass::kEnv;
     // A part that is refused time and again while others pass would keep its job open for ever.
     const bool is_repeated =
@@ -62,7 +64,7 @@ Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_tran
       return ReleasedSettlement(lease, &failure, kDiskBackoffMs);
     case FailureClass::kTransient:
     case FailureClass::kDoubt:  // only throw-away tables were touched
-      return PassOrGiveUp(lease, std::move(status), is_transfer);
+      return PassOrGiveUp(lease, std::move(status), failed_in);
     default:
       return FailedSettlement(lease, failure);
   }
@@ -129,7 +131,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
   RewriteAttempt attempt(settings_, engines_, cache_, kept_, *store, std::move(job),
                          std::move(sources), scope);
   Result<TaskResult> result = attempt.Run(ctx);
-  const bool is_transfer = attempt.is_transfer();
+  const FailedIn failed_in = attempt.is_transfer() ? FailedIn::kTransfer : FailedIn::kWork;
   attempt.CleanUp(ctx);
 
   const double seconds = static_cast<double>(MonotonicMs() - started_ms) / 1000.0;
@@ -148,7 +150,7 @@ Result<Settlement> RewriteExecutor::Execute(const Context& ctx, const Lease& lea
                                     {"part", some.tasks.front().id},
                                     {"parts", some.tasks.size()},
                                     {"error", status.ToString()}});
-    return SettleFailure(some, std::move(status), is_transfer);
+    return SettleFailure(some, std::move(status), failed_in);
   };
   // Each damaged source of several fails for itself, whatever becomes of the others.
   Settlement settlement;

@@ -40,12 +40,14 @@ struct RewriteSettings {
   int files_in_parallel = 8;
 };
 
+// What an attempt did when it failed: copy objects, or work on what it had.
+enum class FailedIn : uint8_t { kTransfer, kWork };
+
 // How the lease ends after a failure (clickhouse-parts §15). What the engine's number says goes
-// before the bare code. Released: a full disk, and a store or a machine that refuses (class env;
-// `is_transfer`: it happened while objects were copied). What may pass is left to the worker, which
-// releases with its own back-off, but for a part whose engine failed so often that it is no longer
-// believed. All else is FAILED. Pure.
-Result<Settlement> SettleFailure(const Lease& lease, Status status, bool is_transfer);
+// before the bare code. Released: a full disk, and a store or a machine that refuses (class env).
+// What may pass is left to the worker, which releases with its own back-off, but for a part whose
+// engine failed so often that it is no longer believed. All else is FAILED. Pure.
+Result<Settlement> SettleFailure(const Lease& lease, Status status, FailedIn failed_in);
 
 struct AttemptSource;
 

@@ -202,19 +202,22 @@ TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
     return Status();
   });
   rig.Work(rig.Settings());
-  // The zombie's settlement was refused whole; then the worker took the three that were free.
+  // The zombie's settlement was refused whole; then the worker took the three that were free, each
+  // alone, since they went down together.
   ASSERT_EQ(stranger.tasks.size(), 1u);
   EXPECT_EQ(rig.Count(TaskState::kInProgress), 1);
-  for (const Task& task : rig.Tasks(TaskState::kSuperseded)) {
+  for (const Task& task : rig.Tasks(TaskState::kFinished)) {
     EXPECT_NE(task.id, stranger.tasks[0].id);
     EXPECT_EQ(task.epoch, 2u);
+    EXPECT_EQ(task.crashes, 0);
   }
-  EXPECT_EQ(rig.Count(TaskState::kSuperseded), 3);
+  EXPECT_EQ(rig.Count(TaskState::kFinished), 3);
+  EXPECT_EQ(rig.Count(TaskState::kSuperseded), 0);
   rig.faults().Clear();
   rig.ShiftStoreClockMs(600'000);
   EXPECT_EQ(*rig.state().Reap(rig.ctx(), ReapRules{}), 1);
   rig.Work(rig.Settings());
-  EXPECT_EQ(rig.Count(TaskState::kFinished), 2);
+  EXPECT_EQ(rig.Count(TaskState::kFinished), 4);
   rig.ExpectImported(kOracle);
   // The zombie's tars (one a partition) and its description, which no row names.
   ExpectLeftovers(rig, 3);

@@ -76,10 +76,16 @@ Result<RewriteJobSpec> RewriteJobSpec::FromJson(std::string_view text) {
   PF_ASSIGN(spec.is_chunk_safe, reader.Bool("is_chunk_safe"));
   PF_ASSIGN(spec.chunk_refusal, reader.String("chunk_refusal"));
   PF_ASSIGN(spec.is_order_sensitive, reader.Bool("is_order_sensitive"));
-  // An older program may have thought an engine indifferent that is not.
+  // An older program may have thought an engine indifferent that is not, or a source fit to be read
+  // in ranges.
   if (!spec.is_order_sensitive) {
     const auto destination = ParseCreateTable(spec.destination_schema);
     spec.is_order_sensitive = destination.ok() && IsOrderSensitive(*destination);
+  }
+  if (spec.is_chunk_safe) {
+    const auto source = ParseCreateTable(spec.source_schema);
+    if (source.ok()) spec.chunk_refusal = ChunkRefusalOf(*source);
+    spec.is_chunk_safe = spec.chunk_refusal.empty();
   }
   PF_ASSIGN(spec.warnings, reader.Strings("warnings"));
   PF_TRY(reader.Finish());
@@ -141,7 +147,6 @@ std::string RewriteOutput::ToJson() const {
                       {"rows_out", rows_out},
                       {"rows_expired", rows_expired},
                       {"bytes_decoded", bytes_decoded},
-                      {"bytes_copied", bytes_copied},
                       {"bytes_out", bytes_out},
                       {"chunks", chunks},
                       {"insert_attempts", insert_attempts},
@@ -171,7 +176,7 @@ Result<RewriteOutput> RewriteOutput::FromJson(std::string_view text) {
   PF_ASSIGN(output.rows_out, reader.Int("rows_out"));
   PF_ASSIGN(output.rows_expired, reader.Int("rows_expired"));
   PF_ASSIGN(output.bytes_decoded, reader.IntOr("bytes_decoded", 0));
-  PF_ASSIGN(output.bytes_copied, reader.IntOr("bytes_copied", 0));
+  PF_TRY(reader.IntOr("bytes_copied", 0));  // of older programs, and always 0
   PF_ASSIGN(output.bytes_out, reader.Int("bytes_out"));
   PF_ASSIGN(output.chunks, reader.Int("chunks"));
   PF_ASSIGN(output.insert_attempts, reader.Int("insert_attempts"));

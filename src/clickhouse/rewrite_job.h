@@ -65,9 +65,9 @@ struct RewriteOutput {
   int64_t source_rows = 0, source_rows_visible = 0, rows_selected = 0, rows_written = 0,
           rows_out = 0;
   int64_t rows_expired = 0;  // --ttl=apply: what the local merges left out
-  // Of the source part's columns, uncompressed, those that were decoded and encoded again; and what
-  // went into the new parts as it was (performance R9).
-  int64_t bytes_decoded = 0, bytes_copied = 0;
+  // Of the source part's columns, uncompressed: all are decoded and encoded again, no tier copies
+  // any as they are (performance R9).
+  int64_t bytes_decoded = 0;
   int64_t bytes_out = 0, chunks = 0, insert_attempts = 0, peak_memory_bytes = 0;
   std::map<std::string, int64_t> stage_ms;  // rewrite_stage_durations_ms
   int64_t source_parts = 1;  // T5b: how many; their tasks are superseded by the one that has this

@@ -13,10 +13,8 @@ namespace partforge::clickhouse {
 // How a slot's engine must be. A path alone stands for an engine in UTC without external reads.
 struct EngineWish {
   // NOLINTNEXTLINE(google-explicit-constructor)
-  EngineWish(std::filesystem::path path, std::string zone = "UTC", bool external_reads = false)
-      : data_path(std::move(path)),
-        timezone(std::move(zone)),
-        allows_external_reads(external_reads) {}
+  EngineWish(std::filesystem::path path, std::string zone = "UTC")
+      : data_path(std::move(path)), timezone(std::move(zone)) {}
   bool operator==(const EngineWish&) const = default;
 
   std::filesystem::path data_path;

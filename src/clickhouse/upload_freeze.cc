@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 
+#include "base/files.h"
 #include "base/ids.h"
 #include "base/parallel_for.h"
 #include "clickhouse/artifact.h"
@@ -55,6 +57,13 @@ Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequ
   return {};
 }
 
+// A part with deleted rows names the mask among its columns.
+bool HasDeleteMask(const FrozenPart& part) {
+  constexpr int64_t kBytesMax = 1 << 24;
+  const Result<std::string> columns = ReadFile(part.directory / "columns.txt", kBytesMax);
+  return columns.ok() && columns->find("\n`_row_exists` ") != std::string::npos;
+}
+
 }  // namespace
 
 Result<std::string> DifferenceOf(const RewriteJobSpec& job, const UploadFreezeRequest& request) {
@@ -68,6 +77,11 @@ Result<std::string> DifferenceOf(const RewriteJobSpec& job, const UploadFreezeRe
   if (job.bucket != request.bucket || job.prefix != prefix)
     return fmt::format("its objects are in bucket {}, prefix {}", job.bucket, job.prefix);
   return std::string();
+}
+
+std::string MaskedPartsNote(int64_t parts) {
+  return fmt::format("PF2110 {} parts carry a mask of deleted rows: those rows are not rewritten",
+                     parts);
 }
 
 Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
@@ -138,6 +152,8 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
                  "freeze under a name of its own, or leave out --freeze-name-check: parts of "
                  "other tables are not taken");
   }
+  const auto masked = std::count_if(scan.parts.begin(), scan.parts.end(), HasDeleteMask);
+  if (masked > 0) plan.job.warnings.push_back(MaskedPartsNote(masked));
   for (FrozenPart& frozen : scan.parts) {
     PlannedPart part;
     const std::string name = frozen.name.ToString();
@@ -157,6 +173,23 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
   return plan;
 }
 
+namespace {
+
+// The request of the job as it is kept, if an earlier run began it. Warnings are words for people,
+// which another version of this program may have put otherwise: they do not make it another job.
+Result<Json> SpecOf(const Context& ctx, JobStore& state, const UploadPlan& plan) {
+  const Json spec = plan.job.ToJson();
+  const Result<JobView> begun = state.View(ctx, plan.job_id);
+  if (!begun.ok() && begun.status().code() == Code::kNotFound) return spec;
+  PF_TRY(begun);
+  Result<RewriteJobSpec> kept = RewriteJobSpec::FromJson(begun->job.spec);
+  if (!kept.ok()) return spec;  // the store says what is wrong with it
+  kept->warnings = plan.job.warnings;
+  return kept->ToJson() == spec ? begun->job.spec : spec;
+}
+
+}  // namespace
+
 Result<UploadSummary> RunUpload(
     const Context& ctx, JobStore& state, ObjectStore& store, const UploadFreezeRequest& request,
     const UploadPlan& plan, const std::function<void(int64_t parts, int64_t bytes)>& on_progress) {
@@ -168,7 +201,7 @@ Result<UploadSummary> RunUpload(
   job.job.key = plan.job_id;
   job.job.name = request.job_name;
   job.job.publish = PublishMode::kCommand;
-  job.job.spec = plan.job.ToJson();
+  PF_ASSIGN(job.job.spec, SpecOf(ctx, state, plan));
   PF_ASSIGN(const JobId created, state.CreateJob(ctx, job));
   PF_FAULT(ctx, "clickhouse.job_created");
 

@@ -50,6 +50,9 @@ struct UploadPlan {
   int64_t rows = 0, size_bytes = 0;
 };
 
+// PF2110, for a job of so many parts with a mask of deleted rows; it begins with its code.
+std::string MaskedPartsNote(int64_t parts);
+
 // In what a job is not the one that `request` asks for, for people: its table, SQL, bucket or
 // prefix. Empty = it is that one. Freezes are not compared.
 Result<std::string> DifferenceOf(const RewriteJobSpec& job, const UploadFreezeRequest& request);
@@ -60,7 +63,8 @@ Result<UploadPlan> PlanJob(const Context& ctx, Engine& source, Engine& local,
 
 // Reads the source's schema and freeze, validates the SQL in the local engine (clickhouse-parts
 // §8.2 steps 1–7). `source` is the server that holds the table, `local` the embedded engine.
-// Refusals: PF21xx, kRefused.
+// Refusals: PF21xx, kRefused. What is handled and yet good to know of the parts is among the job's
+// warnings, with its code first, so that whoever plans its work later can tell it.
 Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
                               const UploadFreezeRequest& request);
 

@@ -58,9 +58,9 @@ class PartVerification {
     PF_TRY(MakeDirectories(engine_path));
     PF_TRY(RemoveTree(parts_path));
     PF_TRY(MakeDirectories(parts_path));
-    PF_ASSIGN(Engine* const engine,
-              request_.engines->Get(
-                  ctx, 0, EngineWish(engine_path, job_.timezone, job_.allows_external_reads)));
+    EngineWish wish(engine_path, job_.timezone);
+    wish.allows_external_reads = job_.allows_external_reads;
+    PF_ASSIGN(Engine* const engine, request_.engines->Get(ctx, 0, wish));
     DdlOptions options;
     PF_ASSIGN(options.engine, ReadEngineNames(ctx, *engine));
     PF_ASSIGN(LocalDdl source, NormalizeSource(job_.source_schema, options));

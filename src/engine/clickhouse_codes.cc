@@ -8,6 +8,8 @@
 #include <charconv>
 #include <optional>
 
+#include "base/files.h"
+
 namespace partforge {
 namespace {
 
@@ -130,6 +132,37 @@ bool SaysNoSpace(std::string_view text) {
   return Contains(text, "ENOSPC") || Contains(text, "no space left");
 }
 
+// The errno of an ErrnoException: "Cannot open epoll descriptor: , errno: 24, strerror: Too many
+// open files".
+std::optional<int> ErrnoIn(std::string_view text) {
+  constexpr std::string_view kMark = "errno: ", kNext = ", strerror: ";
+  const size_t at = text.rfind(kMark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(at + kMark.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const std::string_view rest = digits.substr(static_cast<size_t>(end - digits.data()));
+  const bool is_whole = error == std::errc() && (rest.empty() || rest.starts_with(kNext));
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+// What the operating system refuses this process says nothing about a statement or a part
+// (base/files.h). What a file is, or is not, may well be the part's fault: none.
+std::optional<ClickHouseFailure> ByErrno(std::string_view text) {
+  const std::optional<int> number = ErrnoIn(text);
+  if (!number || !IsErrnoOfSurroundings(*number)) return std::nullopt;
+  if (*number == ENOMEM || *number == EAGAIN) return kResource;
+  if (*number == ENOSPC || *number == EDQUOT) return kDiskFull;
+  return kEnv;
+}
+
+// Errors of reading and writing files: by their errno where they tell it.
+ClickHouseFailure OfFile(std::string_view text, ClickHouseFailure of_the_file) {
+  if (SaysNoSpace(text)) return kDiskFull;
+  if (const auto failure = ByErrno(text)) return *failure;
+  return ErrnoIn(text) ? of_the_file : kEnv;
+}
+
 // Numbers whose meaning depends on the text.
 std::optional<ClickHouseFailure> ByNumberAndText(int number, std::string_view text) {
   switch (number) {
@@ -137,13 +170,13 @@ std::optional<ClickHouseFailure> ByNumberAndText(int number, std::string_view te
       if (Contains(text, "CompressionCodecEncrypted")) return kEnv;
       return kSql;
     case 74:  // CANNOT_READ_FROM_FILE_DESCRIPTOR
-      return kEnv;
+      return OfFile(text, kDamaged);
     case 75:  // CANNOT_WRITE_TO_FILE_DESCRIPTOR
-      return SaysNoSpace(text) ? kDiskFull : kEnv;
+      return OfFile(text, kBug);
     case 76:  // CANNOT_OPEN_FILE
       if (Contains(text, "Cannot lock file"))
         return ClickHouseFailure{Code::kConflict, FailureClass::kEnv};
-      return SaysNoSpace(text) ? kDiskFull : kEnv;
+      return OfFile(text, kDamaged);
     case 159:  // TIMEOUT_EXCEEDED
       if (Contains(text, "pipe")) return kResource;
       if (Contains(text, "DDL task") || Contains(text, "ON CLUSTER")) return kDoubt;
@@ -167,33 +200,6 @@ std::optional<ClickHouseFailure> ByText(std::string_view text) {
   }
   if (SaysNoSpace(text)) return kDiskFull;
   return std::nullopt;
-}
-
-// ErrnoExceptions of numbers that stand in no row ("Cannot open epoll descriptor: , errno: 24,
-// strerror: Too many open files"): what the operating system refuses this process says nothing
-// about a statement. What a file is, or is not, may well be the part's fault.
-std::optional<ClickHouseFailure> ByErrno(std::string_view text) {
-  constexpr std::string_view kMark = "errno: ", kNext = ", strerror: ";
-  const size_t at = text.rfind(kMark);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = text.substr(at + kMark.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const auto read = static_cast<size_t>(end - digits.data());
-  if (error != std::errc() || !digits.substr(read).starts_with(kNext)) return std::nullopt;
-  switch (number) {
-    case ENOMEM:
-    case EAGAIN:
-      return kResource;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case EMFILE:
-    case ENFILE:
-      return kEnv;
-    default:  // a name that is too long, a file that cannot be read: the part's, or the disk's
-      return std::nullopt;
-  }
 }
 
 // Cuts what an engine appends for its own developers.

@@ -89,11 +89,11 @@ QueryOutcome ReadSummary(const AnswerHeaders& headers) {
 }
 
 std::optional<LateException> FindLateException(std::string_view tail, const AnswerHeaders& headers,
-                                               bool has_broken_off) {
+                                               BodyEnd end) {
   const std::string_view tag = HeaderOf(headers, "x-clickhouse-exception-tag");
   const std::string opening =
       tag.empty() ? fmt::format("{}\r\n", kMark) : fmt::format("{}\r\n{}\r\n", kMark, tag);
-  if (tag.empty() && !has_broken_off) return std::nullopt;
+  if (tag.empty() && end == BodyEnd::kProper) return std::nullopt;
   size_t at = tag.empty() ? tail.rfind(opening) : tail.find(opening);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view text = WithoutTag(tail.substr(at + kMark.size() + 2), tag);

@@ -23,12 +23,13 @@ QueryOutcome ReadSummary(const AnswerHeaders& headers);
 // An error that came after the first rows: behind a line __exception__ at the end of the body. A
 // body that ended properly counts as failed only when the header X-ClickHouse-Exception-Tag names
 // the tag that stands there, since rows may hold any text; one that broke off counts without.
+enum class BodyEnd : uint8_t { kProper, kBrokenOff };
 struct LateException {
   size_t offset = 0;  // where the rows end, in `tail`
   Status status;
 };
 std::optional<LateException> FindLateException(std::string_view tail, const AnswerHeaders& headers,
-                                               bool has_broken_off);
+                                               BodyEnd end);
 
 // True for statements that change nothing, so that a lost answer is no doubt: SELECT, SHOW,
 // DESCRIBE, EXPLAIN, EXISTS, CHECK.

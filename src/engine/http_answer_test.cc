@@ -40,13 +40,13 @@ TEST(HttpAnswer, TheSummaryIsReadAndNeverTrusted) {
 
 TEST(HttpAnswer, ALateErrorOfOurEngineNeedsABrokenBody) {
   const std::string tail = "1\n2\n\r\n__exception__\r\nCode: 395. DB::Exception: x (Y)\n";
-  const auto late = FindLateException(tail, {}, true);
+  const auto late = FindLateException(tail, {}, BodyEnd::kBrokenOff);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->offset, 4U);
   EXPECT_EQ(ClickHouseNumber(late->status), 395);
-  EXPECT_FALSE(FindLateException(tail, {}, false).has_value());
-  EXPECT_FALSE(FindLateException("1\n2\n", {}, true).has_value());
-  EXPECT_FALSE(FindLateException("__exception__\r\nno code", {}, true).has_value());
+  EXPECT_FALSE(FindLateException(tail, {}, BodyEnd::kProper).has_value());
+  EXPECT_FALSE(FindLateException("1\n2\n", {}, BodyEnd::kBrokenOff).has_value());
+  EXPECT_FALSE(FindLateException("__exception__\r\nno code", {}, BodyEnd::kBrokenOff).has_value());
 }
 
 TEST(HttpAnswer, ALateErrorOfAServerNeedsItsTag) {
@@ -54,11 +54,12 @@ TEST(HttpAnswer, ALateErrorOfAServerNeedsItsTag) {
   const std::string tail =
       "1\n\r\n__exception__\r\nabcdefgh\r\nCode: 241. DB::Exception: m (N)\n34 "
       "abcdefgh\r\n__exception__\r\n";
-  const auto late = FindLateException(tail, headers, false);
+  const auto late = FindLateException(tail, headers, BodyEnd::kProper);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->status.message(), "Code: 241. DB::Exception: m (N)");
   EXPECT_FALSE(
-      FindLateException("1\n\r\n__exception__\r\nother\r\nCode: 1. x", headers, false).has_value());
+      FindLateException("1\n\r\n__exception__\r\nother\r\nCode: 1. x", headers, BodyEnd::kProper)
+          .has_value());
 }
 
 TEST(HttpAnswer, OnlyReadsLoseTheirAnswerWithoutDoubt) {

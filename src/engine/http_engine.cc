@@ -114,7 +114,7 @@ class HttpRowStream final : public RowStream {
       }
     }
     if (held_.empty()) return std::optional<std::string>();
-    if (auto late = FindLateException(held_, body_->headers(), false))
+    if (auto late = FindLateException(held_, body_->headers(), BodyEnd::kProper))
       return Late(std::move(*late));
     return std::optional<std::string>(std::exchange(held_, {}));
   }
@@ -122,7 +122,8 @@ class HttpRowStream final : public RowStream {
  private:
   Result<std::optional<std::string>> Broken(Status status) {
     if (status.code() == Code::kCancelled) return failure_ = status;
-    if (auto late = FindLateException(held_, body_->headers(), true)) return Late(std::move(*late));
+    if (auto late = FindLateException(held_, body_->headers(), BodyEnd::kBrokenOff))
+      return Late(std::move(*late));
     return failure_ = TransportFailure(std::move(status).With("read rows"), url_, true);
   }
   // The rows before the error are not given out: who asked for all rows gets an error instead.
@@ -251,7 +252,7 @@ Result<QueryOutcome> HttpEngine::SendQuery(const Context& ctx, std::string_view 
   if (!reply.ok())
     return TransportFailure(std::move(reply).status(), options_.url, IsReadStatement(sql));
   PF_TRY(CheckAnswer(reply->status, reply->headers, reply->body));
-  if (auto late = FindLateException(reply->body, reply->headers, false))
+  if (auto late = FindLateException(reply->body, reply->headers, BodyEnd::kProper))
     return std::move(late->status);
   QueryOutcome outcome = ReadSummary(reply->headers);
   outcome.text = std::move(reply->body);

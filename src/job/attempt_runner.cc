@@ -119,8 +119,8 @@ AttemptEnd EndOf(const Settlement& settlement) {
 }  // namespace
 
 Result<AttemptEnd> AttemptRunner::Run(const Context& ctx, std::stop_token last_word,
-                                      Executor& executor, const HeldLease& held, int slot,
-                                      Settlement* ended) {
+                                      const ClaimedWork& work, int slot, Settlement* ended) {
+  const HeldLease& held = *work.held;
   // Local work ends when the worker stops or the lease is gone, whichever comes first.
   std::stop_source work_stop;
   const auto stop = [&work_stop] { work_stop.request_stop(); };
@@ -129,13 +129,14 @@ Result<AttemptEnd> AttemptRunner::Run(const Context& ctx, std::stop_token last_w
   Context work_ctx = ctx;
   work_ctx.stop = work_stop.get_token();
 
-  Result<Settlement> outcome = Execute(work_ctx, executor, held, slot);
+  Result<Settlement> outcome = Execute(work_ctx, *work.executor, held, slot);
   if (!outcome.ok()) {
     const int64_t attempts = held.lease().tasks.front().attempts;
     outcome = SettlementFor(held.lease(), outcome.status(),
                             FailureRules{.backoff_ms = BackoffMs(ctx.random, attempts),
                                          .attempts_max = rules_.attempts_max,
-                                         .is_stopping = work_ctx.IsStopping()});
+                                         .is_stopping = work_ctx.IsStopping(),
+                                         .read_failure = work.read_failure});
   }
   Settlement settlement = std::move(outcome).value();
   Context settle_ctx = ctx;
@@ -144,6 +145,11 @@ Result<AttemptEnd> AttemptRunner::Run(const Context& ctx, std::stop_token last_w
   keeper_.Remove(held);
   if (ended != nullptr) *ended = settlement;
   if (!settled.ok()) {
+    // A lease of several tasks is lost when one of them is. The others need not wait for its end.
+    if (settled.code() == Code::kLeaseLost && held.lease().tasks.size() > 1) {
+      const Result<int64_t> released = store_.Release(settle_ctx, held.lease());
+      if (!released.ok()) Ignore(settle_ctx, released.status(), "the lease ends by itself");
+    }
     ctx.metrics.Add("partforge_lease_lost_total",
                     {{"status", std::string(TaskStateName(held.lease().tasks.front().state))}});
     ctx.log.Info("attempt dropped", {{"task", held.lease().tasks.front().id},

@@ -9,6 +9,7 @@
 #include "job/lease_keeper.h"
 #include "job/run_folder.h"
 #include "job/stage_permits.h"
+#include "job/work_claimer.h"
 
 namespace partforge {
 
@@ -35,12 +36,12 @@ class AttemptRunner {
                 const RunFolder* folder, AttemptRules rules)
       : store_(store), keeper_(keeper), permits_(permits), folder_(folder), rules_(rules) {}
 
-  // `held` is given back to the keeper at the end. ctx.stop cancels the executor; `last_word` is
+  // The lease is given back to the keeper at the end. ctx.stop cancels the executor; `last_word` is
   // what cancels the settlement that follows. An escaping exception is caught here: the task is
   // FAILED, the worker lives. The settlement is also what tells why: `ended` (may be null) receives
   // it.
-  Result<AttemptEnd> Run(const Context& ctx, std::stop_token last_word, Executor& executor,
-                         const HeldLease& held, int slot, Settlement* ended);
+  Result<AttemptEnd> Run(const Context& ctx, std::stop_token last_word, const ClaimedWork& work,
+                         int slot, Settlement* ended);
 
  private:
   Result<Settlement> Execute(const Context& ctx, Executor& executor, const HeldLease& held,

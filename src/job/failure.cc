@@ -9,18 +9,6 @@ namespace {
 
 constexpr size_t kErrorBytesMax = 4'096;  // of the text kept with a task
 
-// The engine's number in "…: Code: 241. DB::Exception: …"; 0 when there is none.
-int64_t EngineCode(std::string_view message) {
-  constexpr std::string_view kMark = "Code: ";
-  const size_t at = message.find(kMark);
-  if (at == std::string_view::npos) return 0;
-  const std::string_view rest = message.substr(at + kMark.size());
-  int64_t code = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), code);
-  const bool is_number = error == std::errc() && end != rest.data() + rest.size() && *end == '.';
-  return is_number && code > 0 ? code : 0;
-}
-
 FailureClass ClassOf(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
@@ -71,7 +59,8 @@ bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
 
 bool IsOfSurroundings(const Status& status) {
   constexpr int kMissingObject = 2126;  // kRefused: not this one is missing, but the whole job
-  constexpr auto kSurroundings = std::to_array<int>({7002, 7003, 7004, 7005, 7009, 7012, 7015});
+  constexpr auto kSurroundings =
+      std::to_array<int>({7002, 7003, 7004, 7005, 7007, 7009, 7012, 7015});
   const int number = status.explanation().pf_number;
   if (number == kMissingObject) return status.code() == Code::kRefused;
   return std::find(kSurroundings.begin(), kSurroundings.end(), number) != kSurroundings.end();
@@ -97,9 +86,7 @@ Status RecordedStatus(std::string_view error, std::string_view failure_class) {
 }
 
 Failure FailureFrom(const Status& status) {
-  return Failure{.failure_class = ClassOf(status.code()),
-                 .code = EngineCode(status.message()),
-                 .status = status};
+  return Failure{.failure_class = ClassOf(status.code()), .code = 0, .status = status};
 }
 
 Settlement ReleasedSettlement(const Lease& lease, const Failure* failure, int64_t backoff_ms) {
@@ -123,7 +110,7 @@ Settlement FailedSettlement(const Lease& lease, const Failure& failure) {
 }
 
 Settlement SettlementFor(const Lease& lease, const Status& status, const FailureRules& rules) {
-  Failure failure = FailureFrom(status);
+  Failure failure = rules.read_failure(status);
   switch (status.code()) {
     case Code::kLeaseLost:
       // The store refuses this when the lease is really gone; a mere scare must not spin.

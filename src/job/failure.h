@@ -14,12 +14,15 @@ namespace partforge {
 // itself and answers with FailedSettlement or ReleasedSettlement instead of the bare Status.
 struct Failure {
   FailureClass failure_class = FailureClass::kInternal;
-  int64_t code = 0;  // the engine's error number; 0 = none
-  Status status;     // not OK
+  int64_t code =
+      0;  // what its engine calls it, for people and to tell whether two are alike; 0 = none
+  Status status;  // not OK
 };
-// The class that the Code stands for; the number is taken from "Code: N." in the message. Requires
-// !status.ok().
+// The class that the Code stands for, and no number. Requires !status.ok().
 Failure FailureFrom(const Status& status);
+// How a kind of work reads what its executors and committers fail with: FailureFrom, or one that
+// knows more.
+using FailureReader = Failure (*)(const Status& status);
 
 // Whether a failure tells of the process's surroundings and nothing of the task or its artifact:
 // credentials, rights, a bucket or folder that is not there, what the operating system refuses, a
@@ -46,6 +49,7 @@ struct FailureRules {
   int64_t attempts_max =
       0;  // a task that had so many attempts is FAILED instead of released; 0 = no limit
   bool is_stopping = false;  // the worker shuts down or the lease ran out: hand back at once
+  FailureReader read_failure = &FailureFrom;
 };
 // Turns what Execute failed with into the end of the lease: kLeaseLost and kCancelled release,
 // kUnavailable, kExhausted and kUnknownOutcome release with the back-off, all else is FAILED. Pure.

@@ -27,14 +27,16 @@ TaskEdit FirstEdit(const Status& status, const FailureRules& rules,
   return SettlementFor(lease, status, rules).edits.at(0);
 }
 
-TEST(Failure, TheEnginesNumberIsFoundInTheMessage) {
-  const Failure failure = FailureFrom(
-      Status(Code::kInvalidArgument, "insert chunk 3: Code: 62. DB::Exception: syntax error"));
-  EXPECT_EQ(failure.code, 62);
-  EXPECT_EQ(FailureClassName(failure.failure_class), "sql");
-  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "Code: x.")).code, 0);
-  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "Code: 12")).code, 0);
-  EXPECT_EQ(FailureFrom(Status(Code::kInternal, "")).code, 0);
+TEST(Failure, ANumberIsReadByWhoKnowsTheEngine) {
+  const Status status(Code::kUnavailable, "insert chunk 3: Code: 210. DB::Exception: away");
+  EXPECT_EQ(FailureFrom(status).code, 0);
+  const FailureReader reader = [](const Status& failed) {
+    Failure failure = FailureFrom(failed);
+    failure.code = 210;
+    return failure;
+  };
+  EXPECT_EQ(FirstEdit(status, {.read_failure = reader}).failure_code, 210);
+  EXPECT_EQ(FirstEdit(status, {}).failure_code, 0);
 }
 
 TEST(RecordedStatus, GivesBackNumberAndCode) {
@@ -56,8 +58,10 @@ TEST(IsOfSurroundings, IsWhatAnotherMachineWouldNotMeet) {
     return IsOfSurroundings(Status(code, "x").Explain(number, "", ""));
   };
   EXPECT_TRUE(is_of(Code::kRefused, 7003));      // credentials
-  EXPECT_TRUE(is_of(Code::kInternal, 7015));     // ENOTDIR, EMFILE, …
-  EXPECT_TRUE(is_of(Code::kCorruption, 7015));   // EIO
+  EXPECT_TRUE(is_of(Code::kInternal, 7015));     // EMFILE, …
+  EXPECT_TRUE(is_of(Code::kExhausted, 7007));    // a full disk
+  EXPECT_FALSE(is_of(Code::kCorruption, 7018));  // EIO
+  EXPECT_FALSE(is_of(Code::kNotFound, 7018));    // ENOENT
   EXPECT_TRUE(is_of(Code::kRefused, 2126));      // nothing of the job is there
   EXPECT_FALSE(is_of(Code::kCorruption, 2126));  // one object is missing
   EXPECT_FALSE(is_of(Code::kCorruption, 2133));

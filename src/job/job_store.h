@@ -42,7 +42,12 @@ class WorkStore {
   virtual Result<bool> Report(const Context& ctx, const Lease& lease, const Progress& progress) = 0;
   // settle_*: finished, released, failed, or inputs superseded by an added output. All or nothing.
   virtual Status Settle(const Context& ctx, const Lease& lease, const Settlement& settlement) = 0;
-  // expired, reap_*: leases that ran out, and poison. Number of attempts reaped.
+  // hand_back: what is still ours of a lease that is lost as a whole goes back to where it was
+  // claimed from, at once and without blame; what others have is left alone. How many tasks did.
+  virtual Result<int64_t> Release(const Context& ctx, const Lease& lease) = 0;
+  // expired, reap_*: leases that ran out, and poison. A lease of several tasks counts no crash for
+  // any of them: they go back with the class `crash` and the number of its tasks as failure code.
+  // Number of attempts reaped.
   virtual Result<int64_t> Reap(const Context& ctx, const ReapRules& rules) = 0;
   // amend: without a lease; at most 1,000 edits a call. `epoch` of an edit is the task's current
   // one.

@@ -12,6 +12,7 @@
 
 #include "base/context.h"
 #include "job/commit.h"
+#include "job/failure.h"
 #include "job/job_store.h"
 #include "job/task.h"
 
@@ -162,6 +163,7 @@ struct JobKind {
   Executor* batch_executor = nullptr;  // of what Choose picked; null = no batches are taken here
   CommitGrouping grouping = CommitGrouping::kSubset;
   const Gatherer* gatherer = nullptr;  // null = an attempt does one task
+  FailureReader read_failure = &FailureFrom;
 };
 class KindTable {
  public:

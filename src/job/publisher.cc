@@ -36,11 +36,11 @@ bool MayPass(Code code) {
 
 // The evidence of T15. Without a class it is T14: the tasks are no worse than before and are
 // FINISHED again.
-Json AbortEvidence(const Status& why) {
+Json AbortEvidence(const Status& why, FailureReader read_failure) {
   JsonDoc doc = JsonDoc::object();
   doc["error"] = RecordedError(why);
   if (why.code() == Code::kExhausted || IsOfSurroundings(why)) return DumpJson(doc);
-  const Failure failure = FailureFrom(why);
+  const Failure failure = read_failure(why);
   doc["failure_class"] = FailureClassName(failure.failure_class);
   doc["failure_code"] = failure.code;
   return DumpJson(doc);
@@ -340,7 +340,9 @@ Status Publisher::RetractAndAbort(const Context& ctx, Committer& committer, Fenc
 }
 
 Status Publisher::Abort(const Context& ctx, FencedScope& scope, const Status& why) {
-  const Status aborted = scope.Advance(ctx, CommitState::kAborted, AbortEvidence(why), {});
+  const auto kind = kinds_.Find(scope.commit().kind);
+  const Json evidence = AbortEvidence(why, kind.ok() ? kind->read_failure : &FailureFrom);
+  const Status aborted = scope.Advance(ctx, CommitState::kAborted, evidence, {});
   // A load is never aborted after the decision: then what went wrong is what there is to say.
   if (!aborted.ok() && aborted.code() == Code::kRefused) return why;
   PF_TRY(aborted);

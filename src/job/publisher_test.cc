@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <functional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/files.h"
 #include "job/commit_direct.h"
 #include "job/worker.h"
 #include "testing/copy_world.h"
@@ -176,7 +178,7 @@ TEST_F(PublisherTest, ABadArtifactIsAbortedAndTheOthersGoOn) {
   FinishJob(3);
   committer_.on_stage = [](const Context&, const Commit& fenced) -> Status {
     if (fenced.chosen.at(0).task != "copy-000001") return {};
-    return Status(Code::kCorruption, "Code: 246. the digest differs");
+    return Status(Code::kCorruption, "#246 the digest differs");
   };
   Publisher publisher = MakePublisher("p");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Step(publisher), Stepped::kWorked);
@@ -187,6 +189,27 @@ TEST_F(PublisherTest, ABadArtifactIsAbortedAndTheOthersGoOn) {
   EXPECT_EQ(failed[0].failure_code, 246);
   EXPECT_EQ(world_.CountOf(TaskState::kImported), 2);
   EXPECT_EQ(world_.TableLines().size(), 2u);
+}
+
+// What the system refuses says nothing about an artifact; what it cannot read does (EIO): the part
+// fails with class data, so that retry-failed makes it again.
+TEST_F(PublisherTest, ABadSectorFailsTheArtifactAndARefusalDoesNot) {
+  world_.kind.grouping = CommitGrouping::kTask;
+  FinishJob(2);
+  committer_.on_stage = [](const Context&, const Commit& fenced) {
+    const bool is_first = fenced.chosen.at(0).task == "copy-000000";
+    return ErrnoStatus(is_first ? EIO : EACCES, "read 4096 bytes at 0");
+  };
+  Publisher publisher = MakePublisher("p");
+  for (int i = 0; i < 4; ++i) {
+    Step(publisher);
+    world_.clock.Advance(120'000);
+  }
+  const auto failed = world_.Tasks(TaskState::kFailed);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].id, "copy-000000");
+  EXPECT_EQ(failed[0].failure_class, "data");
+  EXPECT_EQ(world_.CountOf(TaskState::kFinished) + world_.CountOf(TaskState::kImporting), 1);
 }
 
 TEST_F(PublisherTest, AFullDiskTakesTheDecisionBackAndCleansIt) {

@@ -8,8 +8,10 @@
 
 namespace partforge {
 
-// What becomes of attempts that are open while an operator changes their tasks.
-enum class OpenWork : uint8_t { kRefuse, kEnd };
+// What becomes of attempts that are open while an operator changes their tasks: refused, ended
+// where the lease has run out by the store's clock, or ended all the same. With an attempt its
+// whole lease ends: the other tasks of it go back to where they were claimed from.
+enum class OpenWork : uint8_t { kRefuse, kEndExpired, kEnd };
 
 // The job store over one schema, the same on SQLite and PostgreSQL (specs state-schema). Every
 // method is one transaction of SqlDb; nothing is kept in memory between two of them. Thread-safe.
@@ -29,6 +31,7 @@ class SqlJobStore final : public JobStore {
   Status Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) override;
   Result<bool> Report(const Context& ctx, const Lease& lease, const Progress& progress) override;
   Status Settle(const Context& ctx, const Lease& lease, const Settlement& settlement) override;
+  Result<int64_t> Release(const Context& ctx, const Lease& lease) override;
   Result<int64_t> Reap(const Context& ctx, const ReapRules& rules) override;
   Status Amend(const Context& ctx, const JobId& job, const Settlement& settlement) override;
   Result<int64_t> Finalize(const Context& ctx, const JobId& job) override;

@@ -14,7 +14,8 @@ namespace partforge {
 namespace {
 
 constexpr size_t kTokenBytes = 16;
-constexpr int kHeadsPerPage = 8;    // LIMIT of claim_heads
+constexpr size_t kTokenHeadBytes = 12;  // of claim_postgres, which adds the number of the lease
+constexpr int kHeadsPerPage = 8;        // LIMIT of claim_heads
 constexpr int kHeadPagesMax = 128;  // jobs whose tasks are all backed off must not hide the others
 constexpr int kSerialDrawsMax = 10;
 
@@ -61,15 +62,15 @@ Result<std::vector<Head>> ReadHeads(const Context& ctx, SqlDb& db, const ClaimRe
   return heads;
 }
 
-// A task taken, and the serial of the attempt opened for it.
+// A task taken, and the attempt opened for it.
 struct Claimed {
   Task task;
   uint64_t serial = 0;
+  std::string token;
 };
 
 // One lease a task, largest first as they were picked.
-std::vector<Lease> MakeLeases(std::vector<Claimed> claims, const std::string& owner,
-                              const std::string& token) {
+std::vector<Lease> MakeLeases(std::vector<Claimed> claims, const std::string& owner) {
   std::stable_sort(claims.begin(), claims.end(), [](const Claimed& a, const Claimed& b) {
     if (a.task.size_bytes != b.task.size_bytes) return a.task.size_bytes > b.task.size_bytes;
     if (a.task.created_at_ms != b.task.created_at_ms) {
@@ -80,7 +81,7 @@ std::vector<Lease> MakeLeases(std::vector<Claimed> claims, const std::string& ow
   std::vector<Lease> leases(claims.size());
   for (size_t i = 0; i < claims.size(); ++i) {
     leases[i].owner = owner;
-    leases[i].token = token;
+    leases[i].token = std::move(claims[i].token);
     leases[i].serial = claims[i].serial;
     leases[i].tasks.push_back(std::move(claims[i].task));
   }
@@ -105,7 +106,7 @@ Result<uint64_t> OpenAttempt(const Context& ctx, SqlSession& session, const Task
 
 // The whole claim in one round trip (claim_postgres).
 Result<std::vector<Claimed>> ClaimInOne(const Context& ctx, SqlDb& db, const Head& head,
-                                        const ClaimRequest& request, const std::string& token) {
+                                        const ClaimRequest& request) {
   for (int draws = 1;; ++draws) {
     Result<SqlRows> rows = db.RunAlone(ctx, statements::kClaimPostgres,
                                        {{"job", head.job},
@@ -113,7 +114,7 @@ Result<std::vector<Claimed>> ClaimInOne(const Context& ctx, SqlDb& db, const Hea
                                         {"size_max", request.size_bytes_max},
                                         {"limit", request.tasks_max},
                                         {"owner", request.worker},
-                                        {"token", token},
+                                        {"token", RandomHex(ctx.random, kTokenHeadBytes)},
                                         {"serial", DrawSerial(ctx.random)},
                                         {"lease_ms", request.lease_ms},
                                         {"slot", CounterSlot(request.worker)}});
@@ -125,7 +126,8 @@ Result<std::vector<Claimed>> ClaimInOne(const Context& ctx, SqlDb& db, const Hea
       const SqlRow row = rows->row(i);
       Claimed& claim = claims.emplace_back();
       PF_ASSIGN(claim.task, ReadTask(row));
-      claim.serial = row.Uint(row.columns() - 1);
+      claim.serial = row.Uint(row.columns() - 2);
+      claim.token = row.String(row.columns() - 1);
     }
     return claims;
   }
@@ -133,7 +135,7 @@ Result<std::vector<Claimed>> ClaimInOne(const Context& ctx, SqlDb& db, const Hea
 
 // The same, statement by statement, inside a transaction.
 Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& session, const Head& head,
-                                          const ClaimRequest& request, const std::string& token) {
+                                          const ClaimRequest& request) {
   PF_ASSIGN(const SqlRows rows,
             session.Run(statements::kClaim, {{"job", head.job},
                                              {"kind", head.kind},
@@ -144,8 +146,9 @@ Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& sessio
   std::vector<Claimed> claims;
   for (Task& after : tasks) {
     Claimed& claim = claims.emplace_back();
+    claim.token = RandomHex(ctx.random, kTokenBytes);
     PF_ASSIGN(claim.serial,
-              OpenAttempt(ctx, session, after, "", request.worker, token, request.lease_ms));
+              OpenAttempt(ctx, session, after, "", request.worker, claim.token, request.lease_ms));
     Task before = after;
     before.state = TaskState::kReady;
     PF_TRY(journal.Moved(before, after, "claimed"));
@@ -159,8 +162,7 @@ Result<std::vector<Claimed>> ClaimInSteps(const Context& ctx, SqlSession& sessio
 // nothing when its largest is too large to be taken with others, or the job forbids it.
 Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlSession& session,
                                                         const Head& head, const GatherRule& rule,
-                                                        const ClaimRequest& request,
-                                                        const std::string& token) {
+                                                        const ClaimRequest& request) {
   using Leases = std::optional<std::vector<Lease>>;
   PF_ASSIGN(
       const SqlRows largest,
@@ -184,8 +186,12 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
   PF_TRY(CheckChosen(chosen, offer.tasks.size()));
   std::vector<Task> wanted;
   StateCount sums;
-  for (const auto& group : chosen) {
-    for (const size_t index : group) {
+  std::vector<std::vector<Task>> groups;  // a lease each
+  for (const auto& indexes : chosen) {
+    if (indexes.empty()) continue;
+    std::vector<Task>& group = groups.emplace_back();
+    for (const size_t index : indexes) {
+      group.push_back(offer.tasks[index]);
       wanted.push_back(offer.tasks[index]);
       ++sums.tasks;
       sums.bytes += offer.tasks[index].size_bytes;
@@ -197,13 +203,6 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
             session.Run(statements::kClaimGathered, {{"job", head.job}, {"ids", ids}}));
   if (std::ssize(taken) != sums.tasks)
     return Status(Code::kUnavailable, "claim: an offered task was taken by somebody else");
-  PF_ASSIGN(const SqlRows opened,
-            session.Run(statements::kOpenGathered, {{"job", head.job},
-                                                    {"ids", ids},
-                                                    {"owner", request.worker},
-                                                    {"token", token},
-                                                    {"serial", DrawSerial(ctx.random)},
-                                                    {"lease_ms", request.lease_ms}}));
   SqlJournal journal(session, head.job, request.worker);
   journal.MovedMany(TaskState::kReady, TaskState::kInProgress, sums);
   PF_TRY(session.Run(statements::kNoteMany, {{"job", head.job},
@@ -213,26 +212,28 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
                                              {"from", "READY"},
                                              {"to", "IN_PROGRESS"}}));
   PF_TRY(journal.Close());
-  std::map<TaskId, Claimed, std::less<>> claims;
+  std::map<TaskId, Task, std::less<>> claimed;
   for (size_t i = 0; i < taken.size(); ++i) {
     PF_ASSIGN(Task task, ReadTask(taken.row(i)));
     const TaskId id = task.id;
-    claims[id].task = std::move(task);
-  }
-  for (size_t i = 0; i < opened.size(); ++i) {
-    claims[opened.row(i).String(0)].serial = opened.row(i).Uint(1);
+    claimed[id] = std::move(task);
   }
   std::vector<Lease> leases;
-  for (const auto& group : chosen) {
-    if (group.empty()) continue;
+  for (const std::vector<Task>& group : groups) {
     Lease& lease = leases.emplace_back();
     lease.owner = request.worker;
-    lease.token = token;
-    for (const size_t index : group) {
-      Claimed& claim = claims[offer.tasks[index].id];
-      if (lease.tasks.empty()) lease.serial = claim.serial;
-      lease.tasks.push_back(std::move(claim.task));
+    lease.token = RandomHex(ctx.random, kTokenBytes);
+    PF_ASSIGN(const SqlRows opened,
+              session.Run(statements::kOpenGathered, {{"job", head.job},
+                                                      {"ids", IdsOf(group)},
+                                                      {"owner", request.worker},
+                                                      {"token", lease.token},
+                                                      {"serial", DrawSerial(ctx.random)},
+                                                      {"lease_ms", request.lease_ms}}));
+    for (size_t i = 0; i < opened.size(); ++i) {
+      if (opened.row(i).Text(0) == group.front().id) lease.serial = opened.row(i).Uint(1);
     }
+    for (const Task& task : group) lease.tasks.push_back(std::move(claimed[task.id]));
   }
   return Leases(std::move(leases));
 }
@@ -241,7 +242,6 @@ Result<std::optional<std::vector<Lease>>> ClaimGathered(const Context& ctx, SqlS
 
 Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimRequest& request) {
   if (request.tasks_max < 1) return std::vector<Lease>{};
-  const std::string token = RandomHex(ctx.random, kTokenBytes);
   for (int page = 0; page < kHeadPagesMax; ++page) {
     bool is_last = true;
     PF_ASSIGN(const std::vector<Head> heads, ReadHeads(ctx, *db_, request, page, is_last));
@@ -249,19 +249,19 @@ Result<std::vector<Lease>> SqlJobStore::Claim(const Context& ctx, const ClaimReq
       if (const auto rule = request.gathering.find(head.kind); rule != request.gathering.end()) {
         using Leases = std::optional<std::vector<Lease>>;
         PF_ASSIGN(Leases leases, WriteFor<Leases>(ctx, *db_, [&](SqlSession& session) {
-                    return ClaimGathered(ctx, session, head, rule->second, request, token);
+                    return ClaimGathered(ctx, session, head, rule->second, request);
                   }));
         if (leases.has_value() && leases->empty()) continue;
         if (leases.has_value()) return std::move(*leases);
       }
       Result<std::vector<Claimed>> claims =
           db_->dialect() == SqlDialect::kPostgres
-              ? ClaimInOne(ctx, *db_, head, request, token)
+              ? ClaimInOne(ctx, *db_, head, request)
               : WriteFor<std::vector<Claimed>>(ctx, *db_, [&](SqlSession& session) {
-                  return ClaimInSteps(ctx, session, head, request, token);
+                  return ClaimInSteps(ctx, session, head, request);
                 });
       PF_TRY(claims);
-      if (!claims->empty()) return MakeLeases(std::move(claims).value(), request.worker, token);
+      if (!claims->empty()) return MakeLeases(std::move(claims).value(), request.worker);
     }
     if (is_last) break;
   }

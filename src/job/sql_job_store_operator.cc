@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "job/job_rows.h"
 #include "job/sql_job_store.h"
 #include "job/sql_job_store_rows.h"
 #include "job/sql_journal.h"
+#include "job/sql_lease_end.h"
 #include "job/sql_statements.h"
 
 // What planners and operators change without a lease: statements of specs state-schema §4.7, and
@@ -16,11 +18,18 @@ namespace {
 constexpr std::string_view kOperator = "operator";
 constexpr size_t kEditsMax = 1000;  // of one Amend, so that no planner holds locks for long
 
+Status EndAttempts(SqlSession& session, const JobId& job, const TaskId& task, OpenWork open_work) {
+  if (open_work == OpenWork::kRefuse) return {};
+  const bool is_any = open_work == OpenWork::kEnd;
+  PF_TRY(session.Run(is_any ? statements::kEndAttempts : statements::kEndExpiredAttempts,
+                     {{"job", job}, {"task", task}}));
+  return {};
+}
+
 Status AmendTask(SqlSession& session, SqlJournal& journal, const JobId& job, const TaskEdit& edit,
                  int64_t now_ms, OpenWork open_work) {
   PF_ASSIGN(const Task before, LockTask(session, job, edit.id));
-  if (open_work == OpenWork::kEnd)
-    PF_TRY(session.Run(statements::kEndAttempts, {{"job", job}, {"task", edit.id}}));
+  PF_TRY(EndAttempts(session, job, edit.id, open_work));
   Task after = before;
   after.state = edit.to;
   after.superseded_by = edit.superseded_by;
@@ -57,8 +66,7 @@ Status AmendTask(SqlSession& session, SqlJournal& journal, const JobId& job, con
 Status DeleteTask(SqlSession& session, SqlJournal& journal, const JobId& job, const TaskId& id,
                   OpenWork open_work) {
   PF_ASSIGN(const Task task, LockTask(session, job, id));
-  if (open_work == OpenWork::kEnd)
-    PF_TRY(session.Run(statements::kEndAttempts, {{"job", job}, {"task", id}}));
+  PF_TRY(EndAttempts(session, job, id, open_work));
   PF_ASSIGN(const SqlRows open,
             session.Run(statements::kOpenAttempts, {{"job", job}, {"task", id}}));
   // What is published keeps its row: without it the same rows could be made and published again.
@@ -94,6 +102,12 @@ Status Change(SqlSession& session, const JobId& job, std::span<const TaskEdit> e
   std::sort(going.begin(), going.end());
   SqlJournal journal(session, job, kOperator);
   PF_ASSIGN(const int64_t now_ms, StoreNow(session));
+  if (open_work != OpenWork::kRefuse) {
+    std::set<TaskId> taken(going.begin(), going.end());
+    for (const TaskEdit* edit : sorted) taken.insert(edit->id);
+    const LeaseAge age = open_work == OpenWork::kEnd ? LeaseAge::kAny : LeaseAge::kExpired;
+    PF_TRY(HandBackMates(session, journal, job, taken, age, kOperator));
+  }
   auto next = going.begin();
   for (const TaskEdit* edit : sorted) {
     for (; next != going.end() && *next <= edit->id; ++next) {

@@ -54,6 +54,10 @@ std::string IdsOf(const std::vector<TaskEdit>& edits) {
   return DumpIds(edits);
 }
 
+std::string IdsOf(const std::set<TaskId>& ids) {
+  return DumpJson(JsonDoc(ids));
+}
+
 Result<std::vector<Chosen>> LoadChosenIds(SqlSession& session, const CommitId& id) {
   PF_ASSIGN(SqlRows rows, session.Run(statements::kChosenIds, {{"commit", id}}));
   if (rows.empty()) {

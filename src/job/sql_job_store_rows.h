@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "job/commit.h"
 #include "job/sql_db.h"
 #include "job/task.h"
@@ -19,6 +21,7 @@ Result<Task> LockTask(SqlSession& session, const JobId& job, const TaskId& task)
 // A JSON array of ids, for statements with {ids}.
 std::string IdsOf(const std::vector<Task>& tasks);
 std::string IdsOf(const std::vector<TaskEdit>& edits);
+std::string IdsOf(const std::set<TaskId>& ids);
 
 // A commit with its `chosen`, with or without their results. kNotFound when it is absent.
 enum class WithResults : uint8_t { kNo, kYes };

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "base/failure_class.h"
 #include "job/job_rows.h"
 #include "job/sql_job_store.h"
 #include "job/sql_job_store_rows.h"
 #include "job/sql_journal.h"
+#include "job/sql_lease_end.h"
 #include "job/sql_statements.h"
 
 // How leases end in SqlJobStore: statements of specs state-schema §4.5 and §4.6.
@@ -246,8 +249,8 @@ class Settling {
   Status Add(const Task& given, const TaskResult& result) {
     Task task = given;
     task.job = job_;
-    task.epoch = 1;
-    task.winner = 1;
+    task.epoch = std::max<uint64_t>(1, given.epoch);
+    task.winner = task.epoch;
     task.parts_out = result.parts_out;
     task.rows_out = result.rows_out;
     // The window of an output is its latest input's (clickhouse-parts §7.3, T9).
@@ -260,6 +263,7 @@ class Settling {
                       {"kind", task.kind},
                       {"state", TaskStateName(task.state)},
                       {"size_bytes", task.size_bytes},
+                      {"epoch", task.epoch},
                       {"group", result.group_key.empty() ? task.group_key : result.group_key},
                       {"partition", result.partition_id},
                       {"generation", task.generation},
@@ -277,6 +281,7 @@ class Settling {
     PF_TRY(added);
     PF_TRY(session_.Run(statements::kAddOutputAttempt, {{"job", job_},
                                                         {"task", task.id},
+                                                        {"epoch", task.epoch},
                                                         {"owner", lease_.owner},
                                                         {"serial", DrawSerial(ctx_.random)},
                                                         {"rows_in", result.rows_in},
@@ -286,8 +291,10 @@ class Settling {
                                                         {"digest", result.digest},
                                                         {"result", result.outputs}}));
     journal_.Added(task);
-    return journal_.Note(
-        {.task = task.id, .event = "output_added", .to = TaskStateName(task.state), .epoch = 1});
+    return journal_.Note({.task = task.id,
+                          .event = "output_added",
+                          .to = TaskStateName(task.state),
+                          .epoch = task.epoch});
   }
 
   const Context& ctx_;
@@ -307,23 +314,54 @@ struct Expired {
   JobId job;
   TaskId task;
   uint64_t epoch = 0;
+  std::string token;
+  int64_t lease_tasks = 1;  // of its lease, also those that have ended
 };
 
-// One attempt whose lease ran out. False when it was renewed or settled meanwhile.
-Result<bool> ReapOne(SqlSession& session, const Expired& expired, const ReapRules& rules) {
+// What several tasks had in common when their worker vanished: which of them is to blame, if any,
+// is not known, so none counts a crash. The class tells the next claim to take them in smaller
+// company, down to alone, and the code in how large a one they were.
+Result<int64_t> ReapLease(SqlSession& session, const Expired& expired, const ReapRules& rules) {
+  constexpr std::string_view kReaper = "reaper";
+  PF_ASSIGN(const SqlRows open, session.Run(statements::kOpenOfLease,
+                                            {{"job", expired.job}, {"token", expired.token}}));
+  std::set<TaskId> ids;
+  for (size_t i = 0; i < open.size(); ++i) ids.insert(open.row(i).String(0));
+  SqlJournal journal(session, expired.job, kReaper);
+  PF_ASSIGN(const int64_t reaped,
+            HandBackLease(session, journal, expired.job, ids, expired.token,
+                          HandBackRules{.age = LeaseAge::kExpired,
+                                        .event = "reaped",
+                                        .actor = kReaper,
+                                        .failure_class = FailureClassName(FailureClass::kCrash),
+                                        .failure_code = expired.lease_tasks,
+                                        .backoff_ms = rules.backoff_ms}));
+  if (reaped > 0) {
+    PF_TRY(session.Run(statements::kNoteMany, {{"job", expired.job},
+                                               {"ids", IdsOf(ids)},
+                                               {"actor", kReaper},
+                                               {"event", "lease_expired"},
+                                               {"from", ""},
+                                               {"to", ""}}));
+  }
+  PF_TRY(journal.Close());
+  return reaped;
+}
+
+// One attempt whose lease ran out. 0 when it was renewed or settled meanwhile.
+Result<int64_t> ReapOne(SqlSession& session, const Expired& expired, const ReapRules& rules) {
   Result<Task> locked = LockTask(session, expired.job, expired.task);
-  if (!locked.ok() && locked.status().code() == Code::kNotFound)
-    return false;  // its job was deleted
+  if (!locked.ok() && locked.status().code() == Code::kNotFound) return 0;  // its job was deleted
   PF_TRY(locked);
   const Task& before = *locked;
   PF_ASSIGN(const SqlRows reaped,
             session.Run(statements::kReapAttempt,
                         {{"job", expired.job}, {"task", expired.task}, {"epoch", expired.epoch}}));
-  if (reaped.changed() == 0) return false;
+  if (reaped.changed() == 0) return 0;
   SqlJournal journal(session, expired.job, "reaper");
   PF_TRY(journal.Note({.task = expired.task, .event = "lease_expired", .epoch = expired.epoch}));
   const bool is_rewrite = before.state == TaskState::kInProgress;
-  if (!is_rewrite && before.state != TaskState::kCompacting) return true;
+  if (!is_rewrite && before.state != TaskState::kCompacting) return 1;
   const bool is_poison = is_rewrite && before.crashes + 1 >= rules.crashes_max;
   Task after = before;
   after.state = !is_rewrite ? TaskState::kCompactReady
@@ -344,7 +382,7 @@ Result<bool> ReapOne(SqlSession& session, const Expired& expired, const ReapRule
                         {"payload", WithError(before.payload, PoisonText(before.crashes + 1))}}));
   }
   PF_TRY(journal.Close());
-  return true;
+  return 1;
 }
 
 }  // namespace
@@ -358,21 +396,41 @@ Status SqlJobStore::Settle(const Context& ctx, const Lease& lease, const Settlem
       ctx, [&](SqlSession& session) { return Settling(ctx, session, lease).Run(settlement); });
 }
 
+Result<int64_t> SqlJobStore::Release(const Context& ctx, const Lease& lease) {
+  if (lease.tasks.empty()) return 0;
+  const JobId& job = lease.tasks.front().job;
+  std::set<TaskId> ids;
+  for (const Task& task : lease.tasks) ids.insert(task.id);
+  return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
+    SqlJournal journal(session, job, lease.owner);
+    PF_ASSIGN(const int64_t released,
+              HandBackLease(session, journal, job, ids, lease.token,
+                            HandBackRules{.event = "released", .actor = lease.owner}));
+    PF_TRY(journal.Close());
+    return released;
+  });
+}
+
 Result<int64_t> SqlJobStore::Reap(const Context& ctx, const ReapRules& rules) {
   constexpr int kRoundsMax = 1000;  // of 100 attempts each
   int64_t reaped = 0;
   for (int round = 0; round < kRoundsMax; ++round) {
     PF_ASSIGN(const SqlRows rows, db_->RunAlone(ctx, statements::kExpired, {}));
     int64_t reaped_now = 0;
+    std::set<std::string> done;  // tokens of leases that were reaped whole
     for (size_t i = 0; i < rows.size(); ++i) {
       Expired expired;
       expired.job = rows.row(i).Text(0);
       expired.task = rows.row(i).Text(1);
       expired.epoch = rows.row(i).Uint(2);
-      PF_ASSIGN(const bool is_reaped, WriteFor<bool>(ctx, *db_, [&](SqlSession& session) {
-                  return ReapOne(session, expired, rules);
+      expired.token = rows.row(i).Text(3);
+      expired.lease_tasks = rows.row(i).Int(4);
+      if (expired.lease_tasks > 1 && !done.insert(expired.token).second) continue;
+      PF_ASSIGN(const int64_t ended, WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) {
+                  return expired.lease_tasks > 1 ? ReapLease(session, expired, rules)
+                                                 : ReapOne(session, expired, rules);
                 }));
-      reaped_now += is_reaped ? 1 : 0;
+      reaped_now += ended;
     }
     reaped += reaped_now;
     if (reaped_now == 0) break;

@@ -78,6 +78,50 @@ TEST_P(SqlJobStoreTest, AnOperatorsForceEndsTheWorkAndNothingElseDoes) {
   EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
 }
 
+TEST_P(SqlJobStoreTest, ALeaseFromWhichATaskIsTakenEndsAsAWhole) {
+  MakeJob("j", 5);
+  const std::vector<Lease> leases = ClaimThreeAndOne();
+  TaskEdit taken = EditTo(leases[0].tasks[1], TaskState::kReady);
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", std::span(&taken, 1), {}, OpenWork::kEnd).ok());
+  for (const Task& task : leases[0].tasks) {
+    const Result<Task> now = store_->GetTask(ctx_, "j", task.id);
+    EXPECT_EQ(now->state, TaskState::kReady);
+    EXPECT_EQ(now->crashes, 0);
+    EXPECT_EQ(now->failure_class, "");
+    EXPECT_EQ(store_->Attempts(ctx_, "j", task.id)->front().state, "LOST");
+  }
+  EXPECT_EQ(store_->Renew(ctx_, leases[0], 60'000).code(), Code::kLeaseLost);
+  EXPECT_TRUE(store_->Renew(ctx_, leases[1], 60'000).ok());  // of the same claim, and its own
+  EXPECT_TRUE(Finish(leases[1], TaskState::kFinished).ok());
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+  // Several of one lease, and a deletion.
+  const std::vector<Lease> again = ClaimThreeAndOne();
+  const std::vector<TaskEdit> edits = {EditTo(again[0].tasks[2], TaskState::kReady),
+                                       EditTo(again[1].tasks[0], TaskState::kReady)};
+  const std::vector<TaskId> gone = {again[0].tasks[0].id};
+  ASSERT_TRUE(store_->ChangeTasks(ctx_, "j", edits, gone, OpenWork::kEnd).ok());
+  EXPECT_EQ(store_->GetTask(ctx_, "j", again[0].tasks[1].id)->state, TaskState::kReady);
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+}
+
+TEST_P(SqlJobStoreTest, OnlyLeasesThatHaveRunOutAreEndedWhereThatIsAsked) {
+  MakeJob("j", 4);
+  const std::vector<Lease> leases = ClaimThreeAndOne();
+  TaskEdit taken = EditTo(leases[0].tasks[0], TaskState::kReady);
+  const auto change = [&] {
+    return store_->ChangeTasks(ctx_, "j", std::span(&taken, 1), {}, OpenWork::kEndExpired);
+  };
+  EXPECT_EQ(change().code(), Code::kConflict);
+  EXPECT_TRUE(store_->Renew(ctx_, leases[0], 60'000).ok());  // nothing of it happened
+  store_->db().ShiftClockMs(61'000);
+  ASSERT_TRUE(store_->Renew(ctx_, leases[1], 60'000).ok());
+  ASSERT_TRUE(change().ok());
+  for (const Task& task : leases[0].tasks)
+    EXPECT_EQ(store_->GetTask(ctx_, "j", task.id)->state, TaskState::kReady);
+  EXPECT_TRUE(store_->Renew(ctx_, leases[1], 60'000).ok());
+  EXPECT_EQ(*store_->RepairCounters(ctx_, "j"), 0);
+}
+
 TEST_P(SqlJobStoreTest, DeletedTasksGoWithTheirAttemptsAndCounts) {
   MakeJob("j", 3);
   ASSERT_TRUE(Finish(ClaimOne(), TaskState::kFinished).ok());

@@ -45,6 +45,19 @@ class SqlJobStoreTest : public ::testing::TestWithParam<NamedStore> {
     return leases.value().at(0);
   }
 
+  // Three tasks as one lease, then one alone, of one claim.
+  std::vector<Lease> ClaimThreeAndOne() {
+    ClaimRequest request;
+    request.worker = "w";
+    request.kinds = {"k"};
+    request.gathering["k"] = GatherRule{.task_bytes_max = 9, .choose = [](const ClaimOffer&) {
+                                          return std::vector<std::vector<size_t>>{{0, 1, 2}, {3}};
+                                        }};
+    const Result<std::vector<Lease>> leases = store_->Claim(ctx_, request);
+    EXPECT_TRUE(leases.ok() && leases->size() == 2);
+    return leases.value();
+  }
+
   Status Finish(const Lease& lease, TaskState to) {
     Settlement settlement;
     TaskEdit& edit = settlement.edits.emplace_back();

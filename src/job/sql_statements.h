@@ -78,6 +78,7 @@ RETURNING task_id, serial)sql"};
 inline constexpr SqlStatement kNoteMany = {"note_many", R"sql(
 INSERT INTO events (at, job_id, task_id, epoch, actor, event, from_state, to_state)
 SELECT pf_now(), job_id, task_id, epoch, :actor, :event, :from, :to FROM tasks WHERE job_id = :job AND task_id IN {ids} ORDER BY task_id)sql"};
+// A token is a lease's, and a lease is one task here: :token is its first 24 digits.
 inline constexpr SqlStatement kClaimPostgres = {"claim_postgres", R"sql(
 WITH pick AS MATERIALIZED (
   SELECT job_id, task_id FROM tasks
@@ -89,8 +90,8 @@ won AS (
   RETURNING {task_columns}),
 opened AS (
   INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
-  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token, :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won
-  RETURNING task_id, serial),
+  SELECT job_id, task_id, epoch, '', 'OPEN', :owner, :token || lpad(to_hex(row_number() OVER ()), 8, '0'), :serial + row_number() OVER (), pf_now() + :lease_ms, pf_now() FROM won
+  RETURNING task_id, serial, token),
 counted AS (
   INSERT INTO counters (job_id, state, slot, n, bytes, parts, row_count)
   SELECT job_id, s, :slot, count(*) * k, sum(size_bytes) * k, 0, 0 FROM won, (VALUES ('IN_PROGRESS', 1), ('READY', -1)) AS v (s, k) GROUP BY job_id, s, k ORDER BY s
@@ -98,7 +99,7 @@ counted AS (
 noted AS (
   INSERT INTO events (at, job_id, task_id, epoch, actor, event, from_state, to_state)
   SELECT pf_now(), job_id, task_id, epoch, :owner, 'claimed', 'READY', 'IN_PROGRESS' FROM won)
-SELECT won.*, opened.serial FROM won JOIN opened ON opened.task_id = won.task_id)sql"};
+SELECT won.*, opened.serial, opened.token FROM won JOIN opened ON opened.task_id = won.task_id)sql"};
 inline constexpr SqlStatement kOpenAttempt = {"open_attempt", R"sql(
 INSERT INTO attempts (job_id, task_id, epoch, label, state, owner, token, serial, lease_until, opened_at)
 VALUES (:job, :task, :epoch, :label, 'OPEN', :owner, :token, :serial, pf_now() + :lease_ms, pf_now()))sql"};
@@ -189,19 +190,34 @@ inline constexpr SqlStatement kSettleTwins = {"settle_twins", R"sql(
 UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN' AND epoch <> :epoch)sql"};
 inline constexpr SqlStatement kAddOutput = {"add_output", R"sql(
 INSERT INTO tasks (job_id, task_id, task_no, kind, state, size_bytes, epoch, winner, group_key, partition_id, generation, parts_out, parts_peak, partitions_out, rows_out, bytes_out, ready_at, created_at, updated_at, payload)
-VALUES (:job, :task, 0, :kind, :state, :size_bytes, 1, 1, :group, :partition, :generation, :parts_out, :parts_peak, :partitions_out, :rows_out, :bytes_out, :ready_at, pf_now(), pf_now(), :payload))sql"};
+VALUES (:job, :task, 0, :kind, :state, :size_bytes, :epoch, :epoch, :group, :partition, :generation, :parts_out, :parts_peak, :partitions_out, :rows_out, :bytes_out, :ready_at, pf_now(), pf_now(), :payload))sql"};
 inline constexpr SqlStatement kAddOutputAttempt = {"add_output_attempt", R"sql(
 INSERT INTO attempts (job_id, task_id, epoch, state, owner, token, serial, lease_until, rows_done, bytes_done, rows_result, bytes_result, digest, result, opened_at, ended_at)
-VALUES (:job, :task, 1, 'FINISHED', :owner, '', :serial, 0, :rows_in, :bytes_in, :rows, :bytes, :digest, :result, pf_now(), pf_now()))sql"};
+VALUES (:job, :task, :epoch, 'FINISHED', :owner, '', :serial, 0, :rows_in, :bytes_in, :rows, :bytes, :digest, :result, pf_now(), pf_now()))sql"};
 
 // ---- §4.6 reap
 inline constexpr SqlStatement kExpired = {"expired", R"sql(
-SELECT job_id, task_id, epoch FROM attempts WHERE state = 'OPEN' AND lease_until < pf_now() ORDER BY job_id, task_id, epoch LIMIT 100)sql"};
+SELECT a.job_id, a.task_id, a.epoch, a.token, (SELECT count(*) FROM attempts m WHERE m.token = a.token AND m.token <> '')
+FROM attempts a WHERE a.state = 'OPEN' AND a.lease_until < pf_now() ORDER BY a.job_id, a.task_id, a.epoch LIMIT 100)sql"};
 inline constexpr SqlStatement kReapAttempt = {"reap_attempt", R"sql(
 UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND epoch = :epoch AND state = 'OPEN' AND lease_until < pf_now())sql"};
 inline constexpr SqlStatement kReapTask = {"reap_task", R"sql(
-UPDATE tasks SET state = :to, crashes = crashes + 1, not_before = pf_now() + :backoff_ms, output_id = '', failure_class = :failure_class, updated_at = pf_now()
+UPDATE tasks SET state = :to, crashes = crashes + 1, not_before = pf_now() + :backoff_ms, output_id = '', failure_class = :failure_class, failure_code = 0, updated_at = pf_now()
 WHERE job_id = :job AND task_id = :task AND state = :from AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job_id = :job AND a.task_id = :task AND a.state = 'OPEN'))sql"};
+
+// The end of a lease of several tasks that is no settlement: each goes back to where it was claimed
+// from. First the attempts, then the tasks that nobody works on any more.
+inline constexpr SqlStatement kOpenOfLease = {"open_of_lease", R"sql(
+SELECT task_id FROM attempts WHERE token = :token AND job_id = :job AND state = 'OPEN' ORDER BY task_id)sql"};
+inline constexpr SqlStatement kLoseAttempts = {"lose_attempts", R"sql(
+UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id IN {ids} AND token = :token AND state = 'OPEN' RETURNING task_id)sql"};
+inline constexpr SqlStatement kLoseExpiredAttempts = {"lose_expired_attempts", R"sql(
+UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id IN {ids} AND token = :token AND state = 'OPEN' AND lease_until < pf_now() RETURNING task_id)sql"};
+inline constexpr SqlStatement kHandBack = {"hand_back", R"sql(
+UPDATE tasks SET state = :to, not_before = pf_now() + :backoff_ms, output_id = '', finalize_at = 0, failure_class = :failure_class, failure_code = :failure_code, updated_at = pf_now()
+WHERE job_id = :job AND task_id IN {ids} AND state = :from AND commit_id = ''
+  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job_id = tasks.job_id AND a.task_id = tasks.task_id AND a.state = 'OPEN')
+RETURNING task_id, size_bytes, parts_out, rows_out)sql"};
 
 // ---- §4.7 amend
 inline constexpr SqlStatement kAmend = {"amend", R"sql(
@@ -222,6 +238,13 @@ SELECT coalesce(max(ready_at), 0) FROM tasks WHERE job_id = :job AND generation 
 // By an operator's force, before amend.
 inline constexpr SqlStatement kEndAttempts = {"end_attempts", R"sql(
 UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN')sql"};
+inline constexpr SqlStatement kEndExpiredAttempts = {"end_expired_attempts", R"sql(
+UPDATE attempts SET state = 'LOST', ended_at = pf_now() WHERE job_id = :job AND task_id = :task AND state = 'OPEN' AND lease_until < pf_now())sql"};
+// Other tasks of the leases that have one of :ids.
+inline constexpr SqlStatement kLeaseMates = {"lease_mates", R"sql(
+SELECT DISTINCT m.token, m.task_id FROM attempts a JOIN attempts m ON m.token = a.token AND m.job_id = a.job_id
+WHERE a.job_id = :job AND a.task_id IN {ids} AND a.state = 'OPEN' AND a.token <> '' AND m.state = 'OPEN' AND m.task_id NOT IN {ids}
+ORDER BY m.token, m.task_id)sql"};
 inline constexpr SqlStatement kIsTaskCopied = {"is_task_copied", R"sql(
 SELECT job_id FROM tasks WHERE source_job_id = :job AND source_job_id <> '' AND source_task_id = :task AND job_id <> :job LIMIT 1)sql"};
 inline constexpr SqlStatement kSupersededLeft = {"superseded_left", R"sql(

@@ -80,7 +80,8 @@ struct Task {
   int64_t generation = 0;
   std::string group_key, partition_id;
   int64_t parts_out = 0, parts_peak = 0, partitions_out = 0, rows_out = 0, bytes_out = 0;
-  int64_t attempts = 0, crashes = 0;
+  int64_t attempts = 0;
+  int64_t crashes = 0;  // leases of this task alone that ran out
   int64_t not_before_ms = 0, ready_at_ms = 0, finalize_at_ms = 0;
   std::string failure_class;
   int64_t failure_code = 0;
@@ -97,7 +98,7 @@ struct Plan {
 struct Lease {
   std::vector<Task> tasks;
   std::string owner;
-  std::string token;  // 32 hex; never logged
+  std::string token;  // 32 hex, of this lease alone; never logged
   TaskId output;      // of a batch: the id its result will have
   // Of the first task's attempt: 42 bits, unique in the store; base of MARKER values.
   uint64_t serial = 0;
@@ -179,7 +180,9 @@ TaskEdit EditTo(const Task& task, TaskState to);
 
 struct Settlement {
   std::vector<TaskEdit> edits;
-  std::vector<Task> added;  // outputs of a batch; `results` has one entry each
+  // Outputs of a batch; `results` has one entry each. `epoch` is that of the result: where the same
+  // id may be made again after its row has gone, one that no earlier result had; 0 = 1.
+  std::vector<Task> added;
   std::vector<TaskResult> added_results;
 };
 

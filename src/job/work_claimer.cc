@@ -58,7 +58,9 @@ Result<std::vector<ClaimedWork>> WorkClaimer::ClaimTasks(const Context& ctx, int
     size_limit_bytes_ = size_limit_bytes_ * 2;
   for (const Lease& lease : leases) {
     PF_ASSIGN(const JobKind kind, kinds_.Find(lease.tasks.front().kind));
-    claimed.push_back({.held = keeper_.Add(lease, asked_at_ms), .executor = kind.executor});
+    claimed.push_back({.held = keeper_.Add(lease, asked_at_ms),
+                       .executor = kind.executor,
+                       .read_failure = kind.read_failure});
   }
   return claimed;
 }
@@ -83,8 +85,9 @@ Result<std::optional<ClaimedWork>> WorkClaimer::ClaimBatch(const Context& ctx) {
               }));
     if (!lease.has_value()) continue;
     PF_FAULT(ctx, "job.claimed_batch");
-    return std::optional(
-        ClaimedWork{.held = keeper_.Add(*lease, asked_at_ms), .executor = kind->batch_executor});
+    return std::optional(ClaimedWork{.held = keeper_.Add(*lease, asked_at_ms),
+                                     .executor = kind->batch_executor,
+                                     .read_failure = kind->read_failure});
   }
   return std::optional<ClaimedWork>();
 }

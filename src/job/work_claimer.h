@@ -31,6 +31,7 @@ struct ClaimOptions {
 struct ClaimedWork {
   std::shared_ptr<HeldLease> held;
   Executor* executor = nullptr;
+  FailureReader read_failure = &FailureFrom;
 };
 
 // Takes work from the store: tasks first, batches when there is no task. One thread at a time, but

@@ -121,8 +121,7 @@ Status Worker::RunWork(const Context& ctx, std::stop_token last_word, const Clai
                        int slot) {
   const Lease& lease = work.held->lease();
   Settlement ended;
-  PF_ASSIGN(const AttemptEnd end,
-            runner_.Run(ctx, std::move(last_word), *work.executor, *work.held, slot, &ended));
+  PF_ASSIGN(const AttemptEnd end, runner_.Run(ctx, std::move(last_word), work, slot, &ended));
   Count(end, lease, ended);
   if (end == AttemptEnd::kLost) return {};
   if (options_.on_ended) options_.on_ended(ctx, lease, ended);

@@ -169,7 +169,7 @@ TEST(Worker, ATaskThatFailsEndsNeitherTheWorkerNorItsJobsOtherTasks) {
   LambdaExecutor executor(
       [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
         if (lease.tasks.front().id == "copy-000000") {
-          return Status(Code::kCorruption, "Code: 246. the bytes are wrong");
+          return Status(Code::kCorruption, "#246 the bytes are wrong");
         }
         return world.executor.Execute(ctx, lease, scope);
       });
@@ -246,7 +246,7 @@ TEST(Worker, ATaskIsFailedAfterSoManyAttempts) {
 TEST(Worker, ThreeEqualSqlFailuresPauseTheJob) {
   CopyWorld world;
   LambdaExecutor executor([](const Context&, const Lease&, TaskScope&) -> Result<Settlement> {
-    return Status(Code::kInvalidArgument, "Code: 62. syntax error");
+    return Status(Code::kInvalidArgument, "#62 syntax error");
   });
   world.kind.executor = &executor;
   world.Register();
@@ -264,7 +264,7 @@ TEST(Worker, FailuresThatDifferOrComeAfterASuccessPauseNothing) {
   LambdaExecutor executor(
       [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
         if (++runs == 3) return world.executor.Execute(ctx, lease, scope);
-        return Status(Code::kInvalidArgument, "Code: 62. syntax error");
+        return Status(Code::kInvalidArgument, "#62 syntax error");
       });
   world.kind.executor = &executor;
   world.Register();
@@ -318,6 +318,35 @@ TEST(Worker, EveryTaskOfALeaseThatIsLostCountsAsLost) {
   ASSERT_TRUE(slow->Step(world.ctx()).ok());
   EXPECT_EQ(slow->summary().lost, 3);
   EXPECT_EQ(world.CountOf(TaskState::kReady), 3);
+}
+
+TEST(Worker, OfALeaseThatLostOneTaskTheOthersAreHandedBackAtOnce) {
+  CopyWorld world;
+  const testing::CopyGatherer gatherer(3);
+  LambdaExecutor executor(
+      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
+        if (lease.owner == "slow") {
+          Lease one = lease;
+          one.tasks.erase(one.tasks.begin() + 1, one.tasks.end());
+          EXPECT_TRUE(world.jobs.Settle(ctx, one, ReleasedSettlement(one, nullptr, 0)).ok());
+        }
+        return world.executor.Execute(ctx, lease, scope);
+      });
+  world.kind.executor = &executor;
+  world.kind.gatherer = &gatherer;
+  world.Register();
+  world.MakeJob(3, {.lines_per_task = 1});
+  const auto slow = OpenWorker(world, StepOptions("slow"));
+  ASSERT_TRUE(slow->Step(world.ctx()).ok());
+  EXPECT_EQ(slow->summary().lost, 3);
+  ASSERT_EQ(world.CountOf(TaskState::kReady), 3);
+  for (const Task& task : world.Tasks(TaskState::kReady)) {
+    EXPECT_EQ(task.crashes, 0);
+    EXPECT_EQ(task.failure_class, "");
+  }
+  const auto other = OpenWorker(world, StepOptions("other"));
+  ASSERT_TRUE(other->Step(world.ctx()).ok());
+  EXPECT_EQ(world.CountOf(TaskState::kSuperseded), 3);
 }
 
 TEST(Worker, ALeaseThatRanOutButWasNotTakenIsStillSettled) {

@@ -50,7 +50,7 @@ Status NoSuchObject(std::string_view key) {
 }
 
 Status ExplainDisk(Status status, const std::filesystem::path& root) {
-  if (status.ok() || status.code() != Code::kExhausted) return status;
+  if (status.ok() || status.explanation().pf_number != 7007) return status;
   return std::move(status).Explain(7007, root.string(),
                                    "free space on the disk that holds this folder");
 }
@@ -401,7 +401,12 @@ Result<int64_t> LocalStore::SweepLeftovers(const Context& ctx, std::string_view,
 }
 
 Result<UniqueFd> LocalStore::OpenRoot() const {
-  return OpenFile(root_, O_PATH | O_DIRECTORY);
+  Result<UniqueFd> root = OpenFile(root_, O_PATH | O_DIRECTORY);
+  if (root.ok() || root.status().code() == Code::kNotFound) return root;
+  // Whatever is in the way, no object is to blame.
+  constexpr int kRefusedByMachine = 7015;
+  return std::move(root).status().Explain(kRefusedByMachine, root_.string(),
+                                          "check --bucket and --s3-endpoint");
 }
 
 Result<UniqueFd> LocalStore::OpenObject(std::string_view key, int flags) const {

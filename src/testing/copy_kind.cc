@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -135,6 +136,15 @@ Status DropThing(const Context& ctx, ObjectStore& store, CommitScope& scope, con
 }
 
 }  // namespace
+
+Failure ReadCopyFailure(const Status& status) {
+  Failure failure = FailureFrom(status);
+  const std::string& text = status.message();
+  const size_t mark = text.find('#');
+  if (mark != std::string::npos)
+    std::from_chars(text.data() + mark + 1, text.data() + text.size(), failure.code);
+  return failure;
+}
 
 JobSpec MakeCopyJob(const JobId& id, const std::string& kind, const CopyRequest& request) {
   JsonDoc doc = JsonDoc::object();

@@ -25,6 +25,9 @@ struct CopyRequest {
 };
 JobSpec MakeCopyJob(const JobId& id, const std::string& kind, const CopyRequest& request);
 
+// Failures of the toy kind have a number where their text says "#246".
+Failure ReadCopyFailure(const Status& status);
+
 class CopyPlanner final : public Planner {
  public:
   explicit CopyPlanner(ObjectStore& store) : store_(store) {}

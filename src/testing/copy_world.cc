@@ -14,6 +14,7 @@ CopyWorld::CopyWorld() {
   kind.executor = &executor;
   kind.batch_executor = &batch_executor;
   kind.committer = &committer;
+  kind.read_failure = &ReadCopyFailure;
 }
 
 void CopyWorld::Register() {

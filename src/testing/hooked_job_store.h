@@ -46,6 +46,9 @@ class HookedJobStore final : public JobStore {
   Status Settle(const Context& ctx, const Lease& lease, const Settlement& settlement) override {
     return Write("job.settle", [&] { return inner_.Settle(ctx, lease, settlement); });
   }
+  Result<int64_t> Release(const Context& ctx, const Lease& lease) override {
+    return Write("job.release", [&] { return inner_.Release(ctx, lease); });
+  }
   Result<int64_t> Reap(const Context& ctx, const ReapRules& rules) override {
     return Write("job.reap", [&] { return inner_.Reap(ctx, rules); });
   }

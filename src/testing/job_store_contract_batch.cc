@@ -181,6 +181,117 @@ TEST_P(JobStoreContract, GatheredInputsAreSupersededOnlyWhileEveryOneIsOurs) {
   EXPECT_TRUE(ClaimMany("w3", 5).empty());  // what is superseded is never claimed
 }
 
+// A lease of several, and one of one, of the same claim.
+std::vector<std::vector<size_t>> AllButTheLast(const ClaimOffer& offer) {
+  std::vector<std::vector<size_t>> groups(1);
+  for (size_t i = 0; i + 1 < offer.tasks.size(); ++i) groups[0].push_back(i);
+  groups.push_back({offer.tasks.size() - 1});
+  return groups;
+}
+
+TEST_P(JobStoreContract, ATokenNamesOneLease) {
+  MakeJob("j", {10, 20, 30, 40, 50});
+  const auto gathered = store().Claim(
+      ctx(), Gathering("w1", {.task_bytes_max = 100, .offer_max = 3, .choose = AllButTheLast}));
+  ASSERT_TRUE(gathered.ok() && gathered->size() == 2);
+  const std::vector<Lease> single = ClaimMany("w1", 2);
+  ASSERT_EQ(single.size(), 2u);
+  std::set<std::string> tokens;
+  for (const auto& leases : {*gathered, single}) {
+    for (const Lease& lease : leases) {
+      EXPECT_EQ(lease.token.size(), 32u);
+      tokens.insert(lease.token);
+      EXPECT_EQ(CodeOf(store().Renew(ctx(), lease, 60'000)), "OK");
+    }
+  }
+  EXPECT_EQ(tokens.size(), 4u);
+}
+
+// Which of them brought its worker down is not known: none of them is poison for it.
+TEST_P(JobStoreContract, AVanishedWorkerCountsNoCrashForTasksItHadTogether) {
+  MakeJob("j", {10, 20, 30, 40});
+  for (int kills = 0; kills < 5; ++kills) {
+    const auto leases =
+        store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 100, .choose = AllButTheLast}));
+    ASSERT_TRUE(leases.ok() && leases->size() == 2);
+    ASSERT_EQ(leases->at(0).tasks.size(), 3u);
+    Shift(120'000);
+    ASSERT_EQ(*store().Reap(ctx(), ReapRules{.crashes_max = 9, .backoff_ms = 0}), 4);
+    for (const Task& task : leases->at(0).tasks) {
+      const Task now = Get("j", task.id);
+      EXPECT_EQ(now.state, TaskState::kReady);
+      EXPECT_EQ(now.crashes, 0);
+      EXPECT_EQ(now.failure_class, "crash");
+      EXPECT_EQ(now.failure_code, 3);
+      EXPECT_EQ(AttemptStates("j", task.id).back(), "LOST");
+    }
+    const Task alone = Get("j", leases->at(1).tasks.at(0).id);
+    EXPECT_EQ(alone.crashes, kills + 1);
+    EXPECT_EQ(alone.failure_class, "");
+    EXPECT_EQ(alone.failure_code, 0);
+  }
+  EXPECT_EQ(CountOf("j", TaskState::kReady), 4);
+}
+
+TEST_P(JobStoreContract, ALeaseOfManyIsReapedWhole) {
+  MakeJob("j", std::vector<int64_t>(150, 5));
+  const auto all = [](const ClaimOffer& offer) {
+    std::vector<size_t> group(offer.tasks.size());
+    for (size_t i = 0; i < group.size(); ++i) group[i] = i;
+    return std::vector<std::vector<size_t>>{group};
+  };
+  const auto leases = store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 9, .choose = all}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  Shift(120'000);
+  int64_t reaped = 0, now = 0;
+  while ((now = *store().Reap(ctx(), {})) > 0) reaped += now;
+  EXPECT_EQ(reaped, 150);
+  EXPECT_EQ(CountOf("j", TaskState::kReady), 150);
+  EXPECT_EQ(Get("j", "t149").failure_code, 150);
+}
+
+// Of a lease that is lost because one of its tasks is, the others go back at once.
+TEST_P(JobStoreContract, WhatIsStillOursOfALeaseIsReleasedWithoutBlame) {
+  MakeJob("j", {10, 20, 30, 40});
+  const auto leases =
+      store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 100, .choose = AllButTheLast}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 2);
+  const Lease& lease = leases->at(0);
+  Lease one = lease;
+  one.tasks.resize(1);
+  ASSERT_EQ(
+      CodeOf(store().Settle(ctx(), one, EndOf(one, TaskState::kInProgress, TaskState::kReady))),
+      "OK");
+  const Lease stranger = ClaimOne();
+  ASSERT_EQ(stranger.tasks[0].id, one.tasks[0].id);
+  EXPECT_EQ(CodeOf(store().Renew(ctx(), lease, 60'000)), "lease_lost");
+  EXPECT_EQ(*store().Release(ctx(), lease), 2);
+  EXPECT_EQ(*store().Release(ctx(), lease), 0);
+  for (size_t i = 1; i < 3; ++i) {
+    const Task now = Get("j", lease.tasks[i].id);
+    EXPECT_EQ(now.state, TaskState::kReady);
+    EXPECT_EQ(now.crashes, 0);
+    EXPECT_EQ(now.failure_class, "");
+    EXPECT_EQ(AttemptStates("j", now.id), (std::vector<std::string>{"LOST"}));
+  }
+  EXPECT_EQ(CountOf("j", TaskState::kReady), 2);
+  EXPECT_EQ(CountOf("j", TaskState::kInProgress), 2);
+  EXPECT_EQ(ClaimMany("w2", 9).size(), 2u);  // no back-off
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), stranger, FinishOf(stranger))), "OK");
+  EXPECT_EQ(CodeOf(store().Settle(ctx(), leases->at(1), FinishOf(leases->at(1)))), "OK");
+}
+
+TEST_P(JobStoreContract, ABatchThatIsReleasedGoesBackToWaiting) {
+  MakeJob("j", {1, 2});
+  MakeCompactReady(1);
+  const Result<std::optional<Lease>> batch =
+      store().ClaimBatch(ctx(), BatchOf("out"), TakeAllOfBatch);
+  ASSERT_TRUE(batch.ok() && batch->has_value());
+  EXPECT_EQ(*store().Release(ctx(), **batch), 2);
+  EXPECT_EQ(CountOf("j", TaskState::kCompactReady), 2);
+  EXPECT_EQ(Get("j", "t0").winner, 1u);
+}
+
 TEST_P(JobStoreContract, ABatchIsTakenWholeUnderOneToken) {
   MakeJob("j", {1, 2, 3});
   MakeCompactReady(1);
@@ -289,6 +400,19 @@ TEST_P(JobStoreContract, ABatchIsSupersededByItsOutputAllOrNothing) {
   EXPECT_EQ(CodeOf(store().GetTask(ctx(), "j", "out3")), "not_found");
 }
 
+TEST_P(JobStoreContract, AnOutputsEpochIsTheOneGiven) {
+  MakeJob("j", {1, 2});
+  const auto all = [](const ClaimOffer&) { return std::vector<std::vector<size_t>>{{0, 1}}; };
+  const auto leases = store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 9, .choose = all}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  Settlement done = SupersededBy(leases->front(), "out", TaskState::kFinished);
+  done.added[0].epoch = 7;
+  ASSERT_EQ(CodeOf(store().Settle(ctx(), leases->front(), done)), "OK");
+  EXPECT_EQ(Get("j", "out").epoch, 7u);
+  EXPECT_EQ(Get("j", "out").winner, 7u);
+  EXPECT_EQ(store().Attempts(ctx(), "j", "out")->at(0).epoch, 7u);
+}
+
 TEST_P(JobStoreContract, AnOutputThatExistsRefusesTheBatch) {
   MakeJob("j", {1, 2});
   MakeCompactReady(1);
@@ -301,12 +425,10 @@ TEST_P(JobStoreContract, AnOutputThatExistsRefusesTheBatch) {
 
 TEST_P(JobStoreContract, PartsRewrittenTogetherAreSupersededFromInProgress) {
   MakeJob("j", {1, 2});
-  // A worker that packs several parts into one insert settles them with one lease: both were
-  // claimed at once.
-  std::vector<Lease> leases = ClaimMany("w1", 2);
-  ASSERT_EQ(leases.size(), 2u);
-  Lease both = leases[0];
-  both.tasks.push_back(leases[1].tasks[0]);
+  const auto all = [](const ClaimOffer&) { return std::vector<std::vector<size_t>>{{0, 1}}; };
+  const auto leases = store().Claim(ctx(), Gathering("w1", {.task_bytes_max = 9, .choose = all}));
+  ASSERT_TRUE(leases.ok() && leases->size() == 1);
+  const Lease& both = leases->front();
   ASSERT_EQ(CodeOf(store().Settle(ctx(), both, SupersededBy(both, "out"))), "OK");
   EXPECT_EQ(CountOf("j", TaskState::kSuperseded), 2);
   EXPECT_GT(Get("j", "out").ready_at_ms, 0);

@@ -218,7 +218,6 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
       if (a->task.size_bytes != b->task.size_bytes) return a->task.size_bytes > b->task.size_bytes;
       return a->task.created_at_ms < b->task.created_at_ms;
     });
-    const std::string token = RandomHex(ctx.random, 16);  // of all tasks of the claim
     if (wanted.empty() || request.tasks_max < 1) return std::vector<Lease>{};
     // One job a claim, as the real store does.
     std::erase_if(wanted, [first = wanted.front()->task.job](const TaskRow* row) {
@@ -251,10 +250,10 @@ Result<std::vector<Lease>> MemoryJobStore::Claim(const Context& ctx, const Claim
     for (const auto& group : groups) {
       Lease lease;
       lease.owner = request.worker;
-      lease.token = token;
+      lease.token = RandomHex(ctx.random, 16);
       for (TaskRow* row : group) {
         AttemptRow attempt;
-        attempt.token = token;
+        attempt.token = lease.token;
         attempt.view.owner = request.worker;
         attempt.view.lease_until_ms = NowMs() + request.lease_ms;
         lease.tasks.push_back(Grant(ctx, *row, TaskState::kInProgress, attempt));
@@ -508,7 +507,7 @@ Status MemoryJobStore::AddOutput(const Lease& lease, const Settlement& settlemen
   row.task = added;
   row.task.job = job;
   row.task.state = added.state == TaskState::kReady ? TaskState::kCompactReady : added.state;
-  row.task.epoch = row.task.winner = 1;
+  row.task.epoch = row.task.winner = std::max<uint64_t>(1, added.epoch);
   row.task.created_at_ms = row.task.updated_at_ms = NowMs();
   row.task.ready_at_ms = 0;
   for (const TaskEdit& edit : settlement.edits) {
@@ -518,10 +517,9 @@ Status MemoryJobStore::AddOutput(const Lease& lease, const Settlement& settlemen
   const TaskResult& result = settlement.added_results[index];
   KeepResult(row.task, result);
   AttemptRow attempt;
-  attempt.token = lease.token;
   attempt.result = result;
   attempt.view.task = added.id;
-  attempt.view.epoch = 1;
+  attempt.view.epoch = row.task.epoch;
   attempt.view.state = "FINISHED";
   attempt.view.owner = lease.owner;
   attempt.view.opened_at_ms = attempt.view.ended_at_ms = NowMs();
@@ -529,8 +527,8 @@ Status MemoryJobStore::AddOutput(const Lease& lease, const Settlement& settlemen
   attempt.view.rows_result = result.rows_out;
   attempt.view.bytes_result = result.bytes_out;
   attempt.view.digest = result.digest;
-  row.attempts[1] = std::move(attempt);
-  Record(job, added.id, "", 1, "added", "", TaskStateName(row.task.state));
+  row.attempts[row.task.epoch] = std::move(attempt);
+  Record(job, added.id, "", row.task.epoch, "added", "", TaskStateName(row.task.state));
   state_.tasks[{job, added.id}] = std::move(row);
   return {};
 }
@@ -550,6 +548,37 @@ Result<int64_t> MemoryJobStore::Reap(const Context&, const ReapRules& rules) {
   });
 }
 
+int64_t MemoryJobStore::TasksOfLease(std::string_view token) const {
+  int64_t tasks = 0;
+  for (const auto& [key, row] : state_.tasks) {
+    tasks += std::count_if(row.attempts.begin(), row.attempts.end(),
+                           [&](const auto& entry) { return entry.second.token == token; });
+  }
+  return tasks;
+}
+
+Result<int64_t> MemoryJobStore::Release(const Context&, const Lease& lease) {
+  return Transact([&]() -> Result<int64_t> {
+    actor_ = lease.owner;
+    int64_t released = 0;
+    for (const Task& task : lease.tasks) {
+      const auto found = state_.tasks.find({task.job, task.id});
+      if (found == state_.tasks.end()) continue;
+      TaskRow& row = found->second;
+      const auto ours = row.attempts.find(task.epoch);
+      const bool is_ours = ours != row.attempts.end() && IsOpen(ours->second.view) &&
+                           ours->second.token == lease.token;
+      if (!is_ours) continue;
+      const bool is_batch = row.task.state == TaskState::kCompacting;
+      TaskEdit edit = EditTo(row.task, is_batch ? TaskState::kCompactReady : TaskState::kReady);
+      edit.epoch = task.epoch;
+      PF_TRY(SettleEdit(lease, edit));
+      ++released;
+    }
+    return released;
+  });
+}
+
 Status MemoryJobStore::ReapAttempt(TaskRow& row, AttemptRow& attempt, const ReapRules& rules) {
   attempt.view.state = "LOST";
   attempt.view.ended_at_ms = NowMs();
@@ -559,10 +588,14 @@ Status MemoryJobStore::ReapAttempt(TaskRow& row, AttemptRow& attempt, const Reap
   if (row.task.state != TaskState::kInProgress && row.task.state != TaskState::kCompacting)
     return {};
   const bool is_batch = row.task.state == TaskState::kCompacting;
-  ++row.task.crashes;
+  const int64_t lease_tasks = TasksOfLease(attempt.token);
   row.task.not_before_ms = NowMs() + rules.backoff_ms;
   row.output_id.clear();
-  const bool is_poison = !is_batch && row.task.crashes >= rules.crashes_max;
+  row.task.finalize_at_ms = 0;
+  row.task.failure_class = lease_tasks > 1 ? "crash" : "";
+  row.task.failure_code = lease_tasks > 1 ? lease_tasks : 0;
+  if (lease_tasks == 1) ++row.task.crashes;
+  const bool is_poison = !is_batch && lease_tasks == 1 && row.task.crashes >= rules.crashes_max;
   if (is_poison) {
     row.task.failure_class = "poison";
     row.task.payload = WithError(row.task.payload, "PF2139: its worker vanished");

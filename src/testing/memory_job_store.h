@@ -36,6 +36,7 @@ class MemoryJobStore final : public JobStore {
   Status Renew(const Context& ctx, const Lease& lease, int64_t lease_ms) override;
   Result<bool> Report(const Context& ctx, const Lease& lease, const Progress& progress) override;
   Status Settle(const Context& ctx, const Lease& lease, const Settlement& settlement) override;
+  Result<int64_t> Release(const Context& ctx, const Lease& lease) override;
   Result<int64_t> Reap(const Context& ctx, const ReapRules& rules) override;
   Status Amend(const Context& ctx, const JobId& job, const Settlement& settlement) override;
   Result<int64_t> Finalize(const Context& ctx, const JobId& job) override;
@@ -131,6 +132,7 @@ class MemoryJobStore final : public JobStore {
   Status SettleEdit(const Lease& lease, const TaskEdit& edit);
   Status AddOutput(const Lease& lease, const Settlement& settlement, size_t index);
   Status AmendEdit(const JobId& job, const TaskEdit& edit);
+  int64_t TasksOfLease(std::string_view token) const;  // with those that have ended
   Status ReapAttempt(TaskRow& row, AttemptRow& attempt, const ReapRules& rules);
   Status DecideTask(const Commit& proposal, Chosen& chosen);
   Status Bind(CommitRow& row, const Json& staged, std::span<const Piece> pieces);

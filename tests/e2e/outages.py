@@ -220,6 +220,9 @@ def test_notes_of_a_plan(folder, server, place):
     notes = rig.json(*job.upload_words(), "--dry-run")["notes"]
     check([n.split()[0] for n in notes] == ["PF2109", "PF2110"], "notes: %s" % notes)
     job.upload()
+    job.upload()   # the notes are words: they make no other job of it
+    plan = rig.json("plan", job.id, *rig.state)
+    check(plan["notes"] == notes and not plan["warnings"], "the plan of what waits: %s" % plan)
     job.work()
     job.publish()
     check(job.compare() == 39, "not all rows")

@@ -19,7 +19,7 @@ PART = {   # clickhouse-parts §7.1, §7.2; from the first attempt on with what 
     "tier_reason?": "text", "written_rows?": "count", "rewrite_stage_durations_ms?": {"*": "count"},
     "destination_active_partition_counts?": {"*": "count"}, "insert_attempts?": "count", "chunks?": "count", "peak_memory_bytes?": "count",
     "schema_fingerprint": "text", "total_rows_approx": "count", "source_active_part_count": "count", "source_active_part_rows": "count",
-    "source_active_part_bytes": "count", "read_bytes?": "count", "written_bytes?": "count", "bytes_decoded?": "count", "bytes_copied?": "count",
+    "source_active_part_bytes": "count", "read_bytes?": "count", "written_bytes?": "count", "bytes_decoded?": "count",
     "artifact_kind?": "text", "partitions?": "count", "rewrite_stage_started_at?": "time or null", "rewrite_stage_elapsed_ms?": "count",
     "rewrite_total_elapsed_ms?": "count", "lease_owner?": "text", "lease_expires_at?": "time or null", "lease_left_ms?": "number",
     "importing_at?": "time or null", "imported_at?": "time or null", "failed_at?": "time or null",
@@ -27,7 +27,7 @@ PART = {   # clickhouse-parts §7.1, §7.2; from the first attempt on with what 
 TIERS = [{"tier": "text", "parts": "count", "reason": "text"}]
 FLOW = {   # where the rows went, and how the parts were made
     "rows_in": "count", "rows_out": "count", "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "rows_conserved": "bool",
-    "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "bytes_copied": "count", "peak_memory_bytes": "count", "tiers": TIERS,
+    "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "peak_memory_bytes": "count", "tiers": TIERS,
 }
 VERIFIED = {"type": "text", "part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count", "bytes": "count", "message": "text"}
 UPLOAD_PLAN = {
@@ -102,14 +102,14 @@ DOCUMENTS = {
     "migrate": {"applied": "count", "pending": "count", "dry_run": "bool"},
     "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "tiers": TIERS, "parts": PLANNED_PARTS,
              "notes": ["text"], "warnings": ["text"]},
-    "retry-failed": {"job_id": "text", "forced": "bool", "dry_run": "bool", "stale?": "bool", "stale_after?": "text", "retried": "count", "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
+    "retry-failed": {"job_id": "text", "forced": "bool", "dry_run": "bool", "stale?": "bool", "stale_after?": "text", "retried": "count", "left?": ["text"], "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
     "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count",
                 "clickhouse_parts": "count", "status": "text", "seconds": "number", **FLOW},
     "upload-freeze": {"job_id": "text", "parts": "count", "bytes": "count", "skipped": "count", "rows": "count", "rows_in": "count",
                       "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number"},
     "verify": {"job_id": "text", "level": "text", "objects?": [VERIFIED], "ok": "count", "warned": "count", "failed": "count", "rows": "count",
                "bytes": "count"},
-    "version": {"version": "text", "compiler": "text"},
+    "version": {"version": "text", "compiler": "text", "libraries": {"*": "text"}},
     "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count", "seconds": "number", **FLOW},
 }
 PLANS = {"upload-freeze": UPLOAD_PLAN, "import-finished": IMPORT_PLAN, "rewrite": REWRITE_PLAN}   # of their dry runs
