@@ -1,4 +1,4 @@
-// Memory of large sorts and merges, as the kernel counts it, in a process of their own.
+// Memory of large sorts and merges, as the kernel counts it, in processes of their own.
 
 #include <arrow/api.h>
 #include <fmt/format.h>
@@ -9,8 +9,11 @@
 #include <fstream>
 
 #include "base/process.h"
-#include "data/scan_spec.h"
+#include "data/file_merge.h"
+#include "data/parquet_sink.h"
+#include "data/parquet_source.h"
 #include "data/sort_merge.h"
+#include "store/local_store.h"
 #include "testing/test_world.h"
 
 namespace partforge::data {
@@ -20,6 +23,7 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kLongMs = 1'800'000;
 constexpr int64_t kTextBytes = 84;
 constexpr int64_t kRowBytes = kTextBytes + 4 + 8 + 4;
+constexpr int64_t kSources = 256;
 
 // PARTFORGE_PEAK_MIB: how much is merged; small where nobody asks for more.
 int64_t TotalMebibytes() {
@@ -112,79 +116,173 @@ int64_t Drain(const Context& ctx, BatchSource& source) {
   }
 }
 
-// In a process of its own: merges or sorts within a budget, prints by how much it grew.
-TEST(MergePeak, DISABLED_Role) {
-  const char* const role = std::getenv("PARTFORGE_PEAK_ROLE");
-  ASSERT_NE(role, nullptr);
-  const bool sorts = std::string_view(role) == "sort";
-  const int64_t grant_bytes = (sorts ? 48 : 128) * kMebibyte;
-  const int64_t rows = TotalMebibytes() * kMebibyte / kRowBytes;
-  partforge::testing::TestWorld world(grant_bytes);
+std::unique_ptr<KeyEncoder> Keys() {
+  return MakeKeyEncoder(Schema(), {{.name = "k"}}).value();
+}
+
+// What libraries take once is not the merge's: that is taken before memory is looked at.
+class Growth {
+ public:
+  Growth(const Context& ctx, ArrowMemory& memory) {
+    partforge::testing::TempDir dir;
+    MadeRows few(1, 5000, 1000, false, memory);
+    SpillSpace space(dir.path(), kMebibyte * 64);
+    Drain(ctx, *Sort(ctx, few, *Keys(), {.run_bytes = 100'000}, space, memory).value());
+    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+    before_ = StatusKibibytes("VmRSS:");
+  }
+  void Print(const Context& ctx, int64_t rows) const {
+    fmt::print("grew {} KiB of {} rows {} budget {}\n", StatusKibibytes("VmHWM:") - before_,
+               ctx.memory.limit_bytes() / 1024, rows, ctx.memory.peak_bytes() / 1024);
+    std::fflush(stdout);
+  }
+
+ private:
+  int64_t before_ = 0;
+};
+
+// Each of these runs in a process of its own.
+
+TEST(MergePeak, DISABLED_Sort) {
+  constexpr int64_t kGrantBytes = 48 * kMebibyte;
+  partforge::testing::TestWorld world(kGrantBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
   partforge::testing::TempDir dir;
   SpillSpace space(dir.path(), int64_t{64} << 30);
-  const auto keys = MakeKeyEncoder(Schema(), {{.name = "k"}}).value();
-  // What libraries take once is not the merge's.
-  {
-    MadeRows few(1, 5000, 1000, false, memory);
-    SpillSpace own(dir.path(), kMebibyte * 64);
-    Drain(ctx, *Sort(ctx, few, *keys, {.run_bytes = 100'000}, own, memory).value());
+  const auto keys = Keys();
+  const Growth growth(ctx, memory);
+  MadeRows input(7, TotalMebibytes() * kMebibyte / kRowBytes, 4096, false, memory);
+  const int64_t rows =
+      Drain(ctx, *Sort(ctx, input, *keys, {.run_bytes = kGrantBytes / 3}, space, memory).value());
+  PF_CHECK(space.total_bytes() > 0, "nothing was spilled");
+  growth.Print(ctx, rows);
+}
+
+TEST(MergePeak, DISABLED_Merge) {
+  // Of each source a batch in use, the one being made, and keys: 75 MiB of the grant.
+  constexpr int64_t kBatchRows = 1024;
+  partforge::testing::TestWorld world(128 * kMebibyte);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = Keys();
+  const Growth growth(ctx, memory);
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int64_t i = 0; i < kSources; ++i) {
+    sources.push_back(std::make_unique<MadeRows>(
+        static_cast<uint64_t>(i), TotalMebibytes() * kMebibyte / kRowBytes / kSources, kBatchRows,
+        true, memory));
   }
-  std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
-  const int64_t before = StatusKibibytes("VmRSS:");
-  int64_t read = 0;
-  std::unique_ptr<MadeRows> input;
-  if (sorts) {
-    input = std::make_unique<MadeRows>(7, rows, 4096, false, memory);
-    read = Drain(ctx,
-                 *Sort(ctx, *input, *keys, {.run_bytes = grant_bytes / 3}, space, memory).value());
-    PF_CHECK(space.total_bytes() > 0, "nothing was spilled");
-  } else {
-    // Of each source a batch in use, the one being made, and keys: 75 MiB of the grant.
-    constexpr int64_t kSources = 256, kBatchRows = 1024;
-    std::vector<std::unique_ptr<BatchSource>> sources;
-    for (int64_t i = 0; i < kSources; ++i) {
-      sources.push_back(std::make_unique<MadeRows>(static_cast<uint64_t>(i), rows / kSources,
-                                                   kBatchRows, true, memory));
+  growth.Print(
+      ctx, Drain(ctx, *MergeSorted(ctx, std::move(sources), *keys, nullptr, {}, memory).value()));
+}
+
+std::string FileName(int64_t i) {
+  return fmt::format("{}.parquet", i);
+}
+
+// 256 names of eight files, whose row groups take at least 4 MiB, as different writers make them.
+int64_t MakeFiles(const std::filesystem::path& folder) {
+  constexpr int64_t kKinds = 8;
+  constexpr ParquetCodec kCodecs[] = {ParquetCodec::kZstd, ParquetCodec::kSnappy,
+                                      ParquetCodec::kLz4Raw, ParquetCodec::kNone};
+  partforge::testing::TestWorld world(512 * kMebibyte);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  LocalStore store(folder);
+  const int64_t rows = std::max(TotalMebibytes() / kSources * kMebibyte, 6 * kMebibyte) / kRowBytes;
+  for (int64_t i = 0; i < kSources; ++i) {
+    if (i >= kKinds) {
+      PF_CHECK(store.Link(ctx, FileName(i % kKinds), FileName(i)).ok(), "a link");
+      continue;
     }
-    read = Drain(ctx, *MergeSorted(ctx, std::move(sources), *keys, nullptr, {}, memory).value());
+    ParquetSinkOptions options{.codec = kCodecs[i % 4], .row_group_bytes = 4 * kMebibyte};
+    if (i >= 4) options.columns.push_back({.path = "k", .encoding = ValueEncoding::kDelta});
+    auto sink = ParquetSink::Open(ctx, store.Create(ctx, FileName(i), -1).value(), FileName(i),
+                                  Schema(), options, memory);
+    MadeRows source(static_cast<uint64_t>(i), rows, 4096, true, memory);
+    while (const auto batch = source.Next(ctx).value()) {
+      PF_CHECK((*sink)->Write(ctx, *batch).ok(), "rows written");
+    }
+    PF_CHECK((*sink)->Close(ctx).ok(), "a file written");
   }
-  fmt::print("grew {} KiB of {} rows {} budget {}\n", StatusKibibytes("VmHWM:") - before,
-             grant_bytes / 1024, read, ctx.memory.peak_bytes() / 1024);
-  std::fflush(stdout);
+  return rows * kSources;
+}
+
+TEST(MergePeak, DISABLED_MergeFiles) {
+  constexpr int64_t kBudgetBytes = 512 * kMebibyte;
+  partforge::testing::TestWorld world(kBudgetBytes);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = Keys();
+  LocalStore store(std::getenv("PARTFORGE_PEAK_FILES"));
+  const Growth growth(ctx, memory);
+  std::vector<MergeFile> files;
+  for (int64_t i = 0; i < kSources; ++i) {
+    files.push_back(
+        {.scan = {.wanted = Schema(), .mapping = {.match = MatchBy::kName}},
+         .open = [&, i](const Context& c, ScanSpec scan) -> Result<std::unique_ptr<BatchSource>> {
+           PF_ASSIGN(auto object, store.Open(c, FileName(i)));
+           PF_ASSIGN(auto source, ParquetSource::Open(c, std::move(object), FileName(i),
+                                                      std::move(scan), memory));
+           return std::unique_ptr<BatchSource>(std::move(source));
+         }});
+  }
+  auto merged =
+      MergeFiles(ctx, std::move(files), *keys, nullptr, {.memory_bytes = kBudgetBytes}, memory);
+  ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+  growth.Print(ctx, Drain(ctx, **merged));
+}
+
+struct Peak {
+  int64_t grown_kib = -1, grant_kib = 0, rows = 0;
+};
+
+void Measure(const std::string& role, const std::string& folder, Peak& peak) {
+  partforge::testing::TestWorld world;
+  const auto child =
+      ChildProcess::Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
+                                    "--gtest_filter=MergePeak.DISABLED_" + role},
+                           .environment = {{"PARTFORGE_PEAK_FILES", folder}},
+                           .captures_stdout = true});
+  ASSERT_TRUE(child.ok());
+  while (true) {
+    const auto line = (*child)->ReadLine(world.context(), kLongMs);
+    ASSERT_TRUE(line.ok());
+    if (!*line) break;
+    if (!(*line)->starts_with("grew ")) continue;
+    ASSERT_EQ(std::sscanf((*line)->c_str(), "grew %ld KiB of %ld rows %ld", &peak.grown_kib,
+                          &peak.grant_kib, &peak.rows),
+              3);
+    ::testing::Test::RecordProperty(role, **line);
+    fmt::print(stderr, "{}: {}\n", role, **line);
+  }
+  const auto ended = (*child)->Wait(world.context(), kLongMs);
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->exit_code, 0);
+  EXPECT_GT(peak.grown_kib, 0);
 }
 
 // check: DATA-22
 TEST(MergePeak, LargeMergesAndSortsStayWithinTheirGrantAndATenth) {
-  partforge::testing::TestWorld world;
-  for (const char* role : {"merge", "sort"}) {
+  for (const char* role : {"Merge", "Sort"}) {
     SCOPED_TRACE(role);
-    const auto child =
-        ChildProcess::Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
-                                      "--gtest_filter=MergePeak.DISABLED_Role"},
-                             .environment = {{"PARTFORGE_PEAK_ROLE", role}},
-                             .captures_stdout = true});
-    ASSERT_TRUE(child.ok());
-    int64_t grown = -1, grant = 0, rows = 0;
-    while (true) {
-      const auto line = (*child)->ReadLine(world.context(), kLongMs);
-      ASSERT_TRUE(line.ok());
-      if (!*line) break;
-      if ((*line)->starts_with("grew ")) {
-        ASSERT_EQ(
-            std::sscanf((*line)->c_str(), "grew %ld KiB of %ld rows %ld", &grown, &grant, &rows),
-            3);
-        RecordProperty(role, **line);
-      }
-    }
-    const auto ended = (*child)->Wait(world.context(), kLongMs);
-    ASSERT_TRUE(ended.ok());
-    EXPECT_EQ(ended->exit_code, 0);
-    EXPECT_GT(rows, TotalMebibytes() * kMebibyte / kRowBytes - 256);
-    EXPECT_GT(grown, 0);
-    EXPECT_LE(grown, grant + grant / 10);
+    Peak peak;
+    Measure(role, "", peak);
+    EXPECT_GT(peak.rows, TotalMebibytes() * kMebibyte / kRowBytes - kSources);
+    EXPECT_LE(peak.grown_kib, peak.grant_kib + peak.grant_kib / 10);
   }
+}
+
+// check: DATA-22
+TEST(MergePeak, FilesOf256RunsAreMergedWithin512MiB) {
+  partforge::testing::TempDir dir;
+  const int64_t rows = MakeFiles(dir.path());
+  Peak peak;
+  Measure("MergeFiles", dir.path().string(), peak);
+  EXPECT_EQ(peak.rows, rows);
+  EXPECT_EQ(peak.grant_kib, 512 * 1024);
+  EXPECT_LE(peak.grown_kib, peak.grant_kib);
 }
 
 }  // namespace
