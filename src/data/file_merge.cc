@@ -52,11 +52,11 @@ class FileMerger {
 
   Result<std::unique_ptr<BatchSource>> Run(const Context& ctx, std::vector<MergeFile> files,
                                            MergeFunction* function) {
-    held_before_ = ctx.memory.used_bytes();
+    free_before_ = memory_.available_bytes();
     for (size_t i = 0; i < files.size(); ++i) {
       PF_TRY(Open(ctx, files[i]));
       const bool is_last = i + 1 == files.size();
-      const int64_t held = ctx.memory.used_bytes() - held_before_;
+      const int64_t held = free_before_ - memory_.available_bytes();
       if (!is_last && open_.size() > 1 && held > held_bytes_max_) PF_TRY(SpillOpen(ctx));
     }
     std::vector<std::unique_ptr<BatchSource>> sources;
@@ -104,7 +104,7 @@ class FileMerger {
   MergeOptions merge_;
   SpillSpace& space_;
   ArrowMemory& memory_;
-  int64_t share_bytes_ = 0, held_bytes_max_ = 0, held_before_ = 0;
+  int64_t share_bytes_ = 0, held_bytes_max_ = 0, free_before_ = 0;
   std::vector<std::unique_ptr<SpillFile>> runs_;  // of files before those that are open
   std::vector<std::unique_ptr<BatchSource>> open_;
 };
