@@ -47,7 +47,7 @@ class FileMerger {
     share_bytes_ = for_files / static_cast<int64_t>(file_count);
     // Later pages may be larger than the first ones, and memory is taken in other pieces than it is
     // given back.
-    held_bytes_max_ = for_files / 8 * 5;
+    held_bytes_max_ = for_files / 2;
   }
 
   Result<std::unique_ptr<BatchSource>> Run(const Context& ctx, std::vector<MergeFile> files,

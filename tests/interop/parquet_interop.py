@@ -97,6 +97,9 @@ def check_engine(folder, seed):
         if isinstance(answer, str):
             check("seed %d, %s: the engine: %s" % (seed, name, answer), False)
             return
+    # INT96 has nine digits, whatever the rows have.
+    at = NAMES.index("t")
+    answers = [[[*row[:at], row[at] and row[at][:26], *row[at + 1:]] for row in rows] for rows in answers]
     inputs = answers[:3]
     rows = inputs[0] + inputs[1] + inputs[2]
     check("seed %d: the engine reads all inputs" % seed, len(rows) == 2100)
