@@ -227,8 +227,9 @@ void MergeRuns(const std::string& folder, int64_t source_count) {
            return std::unique_ptr<BatchSource>(std::move(source));
          }});
   }
-  const auto merged = Must(
-      MergeFiles(ctx, std::move(files), *encoder, nullptr, {.memory_bytes = kBudgetBytes}, memory));
+  SpillSpace space(folder, int64_t{64} << 30);
+  const auto merged = Must(MergeFiles(ctx, std::move(files), *encoder, nullptr,
+                                      {.memory_bytes = kBudgetBytes}, space, memory));
   Drain("merge", *merged, watch, ctx);
 }
 

@@ -119,8 +119,8 @@ Result<std::unique_ptr<BatchSource>> MergeFiles(const Context& ctx, std::vector<
     return Status(Code::kInvalidArgument, fmt::format("merge: of 1 to {} files, not {}",
                                                       LoserTree::kSourcesMax, files.size()));
   }
-  return FileMerger(keys, options, files.size(), space, memory)
-      .Run(ctx, std::move(files), function);
+  FileMerger merger(keys, options, files.size(), space, memory);
+  return merger.Run(ctx, std::move(files), function);
 }
 
 }  // namespace partforge::data
