@@ -70,9 +70,10 @@ import duckdb, json, sys
 import pyarrow.parquet as parquet
 source, keys, sorted_files = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
 db = duckdb.connect()
-names = [name for name, *_ in db.sql("DESCRIBE SELECT * FROM '%s'" % source).fetchall()]
-# Text and bytes, dates and their numbers: writers choose; the sum of hashes is free of order.
-row = ", ".join("hash(CAST(\\"%s\\" AS VARCHAR))" % name for name in names)
+db.sql("SET TimeZone = 'UTC'")
+columns = [(name, kind) for name, kind, *_ in db.sql("DESCRIBE SELECT * FROM '%s'" % source).fetchall()]
+# In the types of the input: other writers have their own for text, times and dates. The sum of hashes is free of order.
+row = ", ".join("hash(CAST(\\"%s\\" AS %s))" % column for column in columns)
 sums = "SELECT count(*), sum(hash(%s)::HUGEINT) FROM '%%s'" % row
 order = "SELECT count(*) FROM (SELECT (%s) AS k, lag(k) OVER (ORDER BY file_row_number) AS before FROM read_parquet('%%s', file_row_number=true)) WHERE before > k" % ", ".join('"%s"' % key for key in keys)
 wanted = db.sql(sums % source).fetchall()
@@ -142,7 +143,7 @@ def make_lineitem(folder, scale):
             raise SystemExit("lineitem needs tpchgen-cli: scripts/setup --with-bench")
         for part in range(1, 9):
             subprocess.run([tool, "parquet", "-s", str(scale), "--tables=lineitem", "--output-dir=" + folder, "--parts=8", "--part=%d" % part,
-                            "--parquet-compression=ZSTD(3)"], check=True, stdout=subprocess.DEVNULL)
+                            "--compression=ZSTD(3)"], check=True, stdout=subprocess.DEVNULL)
         paths = sorted(glob.glob(os.path.join(folder, "**", "lineitem*.parquet"), recursive=True))
     return paths
 
@@ -315,7 +316,7 @@ def main():
     found = []
     for name, medians in table:
         for way, m in medians.items():
-            if way in ("copy", "stitch", "decode", "sort", "merge"):
+            if way in ("copy", "stitch", "decode", "sort", "merge") and m["peak_mib"]:
                 found.append(("%s, %s: peak MiB" % (name, way), m["peak_mib"]))
             if "rows_per_s" in m:
                 found.append((name + ": merge M rows/s", m["rows_per_s"] / 1e6))
