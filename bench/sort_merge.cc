@@ -1,14 +1,13 @@
 // One measured run of the data room's sort or merge, as one JSON line; bench/data_room.py compares.
 //
-//   bench_sort_merge sort IN.parquet OUT.parquet KEY[,KEY…]   reads, sorts (spilling beyond 64
-//   MiB),
-//                                                             writes
-//   bench_sort_merge runs FOLDER ROWS SOURCES   makes sorted runs of 100-byte rows as Parquet
-//   files,
-//                                               their keys interleaved at random
-//   bench_sort_merge merge FOLDER SOURCES       merges them, decoding and gathering included
-//   bench_sort_merge merge-memory ROWS SOURCES  merges such runs that are in memory: gathering
-//   alone
+//   bench_sort_merge sort IN.parquet OUT.parquet KEY[,KEY…]
+//       reads, sorts (spilling beyond 64 MiB), writes
+//   bench_sort_merge runs FOLDER ROWS SOURCES
+//       makes sorted runs of 100-byte rows as Parquet files, their keys interleaved at random
+//   bench_sort_merge merge FOLDER SOURCES
+//       merges them, decoding and gathering included
+//   bench_sort_merge merge-memory ROWS SOURCES
+//       merges such runs that are in memory: gathering alone
 
 #include <arrow/api.h>
 #include <fmt/format.h>
@@ -22,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "data/file_merge.h"
 #include "data/parquet_sink.h"
 #include "data/parquet_source.h"
 #include "data/sort_merge.h"
@@ -202,41 +202,50 @@ void MakeRuns(const std::string& folder, int64_t rows, int64_t source_count) {
   }
 }
 
-void Merge(std::string_view way, std::vector<std::unique_ptr<BatchSource>> sources,
-           const Watch& watch, const Context& ctx, ArrowMemory& memory) {
-  const auto encoder = Must(MakeKeyEncoder(MergeSchema(), {{.name = "key"}}));
-  const auto merged = Must(MergeSorted(ctx, std::move(sources), *encoder, nullptr, {}, memory));
+// Reads a merge to its end. `watch` began before its sources were opened.
+void Drain(std::string_view way, BatchSource& merged, const Watch& watch, const Context& ctx) {
   int64_t seen = 0;
-  while (const auto batch = Must(merged->Next(ctx))) seen += batch->num_rows();
+  while (const auto batch = Must(merged.Next(ctx))) seen += batch->num_rows();
   watch.Print(way, seen);
 }
 
-void MergeFiles(const std::string& folder, int64_t source_count) {
+void MergeRuns(const std::string& folder, int64_t source_count) {
   testing::TestWorld world(kBudgetBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
   LocalStore store(folder);
+  const auto encoder = Must(MakeKeyEncoder(MergeSchema(), {{.name = "key"}}));
   const Watch watch;
-  std::vector<std::unique_ptr<BatchSource>> sources;
+  std::vector<MergeFile> files;
   for (int64_t i = 0; i < source_count; ++i) {
-    sources.push_back(
-        Must(ParquetSource::Open(ctx, Must(store.Open(ctx, RunName(i))), RunName(i),
-                                 LimitedTo({}, kBudgetBytes / 2 / source_count), memory)));
+    files.push_back(
+        {.scan = {},
+         .open = [&, i](const Context& c, ScanSpec scan) -> Result<std::unique_ptr<BatchSource>> {
+           PF_ASSIGN(auto object, store.Open(c, RunName(i)));
+           PF_ASSIGN(auto source, ParquetSource::Open(c, std::move(object), RunName(i),
+                                                      std::move(scan), memory));
+           return std::unique_ptr<BatchSource>(std::move(source));
+         }});
   }
-  Merge("merge", std::move(sources), watch, ctx, memory);
+  SpillSpace space(folder, int64_t{64} << 30);
+  const auto merged = Must(MergeFiles(ctx, std::move(files), *encoder, nullptr,
+                                      {.memory_bytes = kBudgetBytes}, space, memory));
+  Drain("merge", *merged, watch, ctx);
 }
 
 void MergeMemory(int64_t rows, int64_t source_count) {
   testing::TestWorld world(kBudgetBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
+  const auto encoder = Must(MakeKeyEncoder(MergeSchema(), {{.name = "key"}}));
   std::vector<std::unique_ptr<BatchSource>> sources;
   for (int64_t i = 0; i < source_count; ++i) {
     sources.push_back(
         std::make_unique<HeldRun>(ctx, static_cast<uint64_t>(i + 1), rows / source_count));
   }
   const Watch watch;
-  Merge("merge-memory", std::move(sources), watch, ctx, memory);
+  const auto merged = Must(MergeSorted(ctx, std::move(sources), *encoder, nullptr, {}, memory));
+  Drain("merge-memory", *merged, watch, ctx);
 }
 
 }  // namespace
@@ -250,7 +259,7 @@ int main(int argc, char** argv) {
   } else if (verb == "runs" && argc == 5) {
     MakeRuns(argv[2], std::atoll(argv[3]), std::atoll(argv[4]));
   } else if (verb == "merge" && argc == 4) {
-    MergeFiles(argv[2], std::atoll(argv[3]));
+    MergeRuns(argv[2], std::atoll(argv[3]));
   } else if (verb == "merge-memory" && argc == 4) {
     MergeMemory(std::atoll(argv[2]), std::atoll(argv[3]));
   } else {

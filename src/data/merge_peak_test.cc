@@ -1,4 +1,4 @@
-// Memory of large sorts and merges, as the kernel counts it, in a process of their own.
+// Memory of large sorts and merges, as the kernel counts it, in processes of their own.
 
 #include <arrow/api.h>
 #include <fmt/format.h>
@@ -9,8 +9,11 @@
 #include <fstream>
 
 #include "base/process.h"
-#include "data/scan_spec.h"
+#include "data/file_merge.h"
+#include "data/parquet_sink.h"
+#include "data/parquet_source.h"
 #include "data/sort_merge.h"
+#include "store/local_store.h"
 #include "testing/test_world.h"
 
 namespace partforge::data {
@@ -20,6 +23,7 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kLongMs = 1'800'000;
 constexpr int64_t kTextBytes = 84;
 constexpr int64_t kRowBytes = kTextBytes + 4 + 8 + 4;
+constexpr int64_t kSources = 256;
 
 // PARTFORGE_PEAK_MIB: how much is merged; small where nobody asks for more.
 int64_t TotalMebibytes() {
@@ -33,14 +37,18 @@ std::shared_ptr<arrow::Schema> Schema() {
                         arrow::field("n", arrow::int32(), false)});
 }
 
+enum class Texts : uint8_t { kMostlyAlike, kNoise };
+
 // Rows made as they are asked for, sorted or not; their buffers are charged like those of a reader.
 class MadeRows final : public BatchSource {
  public:
-  MadeRows(uint64_t seed, int64_t rows, int64_t batch_rows, bool is_sorted, ArrowMemory& memory)
+  MadeRows(uint64_t seed, int64_t rows, int64_t batch_rows, bool is_sorted, ArrowMemory& memory,
+           Texts text_kind = Texts::kMostlyAlike)
       : random_(seed),
         rows_left_(rows),
         batch_rows_(batch_rows),
         is_sorted_(is_sorted),
+        text_kind_(text_kind),
         memory_(memory) {}
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
 
@@ -59,7 +67,7 @@ class MadeRows final : public BatchSource {
     auto* key = reinterpret_cast<int64_t*>(keys->mutable_data());
     auto* end = reinterpret_cast<int32_t*>(ends->mutable_data());
     auto* number = reinterpret_cast<int32_t*>(numbers->mutable_data());
-    // Half of a text is noise, so that spilled rows are not nothing.
+    // A part of a text is noise, so that spilled rows are not nothing.
     std::memset(texts->mutable_data(), 'x', static_cast<size_t>(texts->size()));
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t word = random_.Next();
@@ -68,7 +76,11 @@ class MadeRows final : public BatchSource {
       key[i] = key_;
       number[i] = static_cast<int32_t>(i);
       end[i] = static_cast<int32_t>(i * kTextBytes);
-      std::memcpy(texts->mutable_data() + i * kTextBytes, &word, sizeof word);
+      const int64_t noise = text_kind_ == Texts::kNoise ? kTextBytes : int64_t{sizeof word};
+      for (int64_t at = 0; at + int64_t{sizeof word} <= noise; at += int64_t{sizeof word}) {
+        const uint64_t drawn = at == 0 ? word : random_.Next();
+        std::memcpy(texts->mutable_data() + i * kTextBytes + at, &drawn, sizeof drawn);
+      }
     }
     end[count] = static_cast<int32_t>(count * kTextBytes);
     return arrow::RecordBatch::Make(
@@ -84,6 +96,7 @@ class MadeRows final : public BatchSource {
   int64_t rows_left_;
   const int64_t batch_rows_;
   const bool is_sorted_;
+  const Texts text_kind_;
   ArrowMemory& memory_;
   int64_t key_ = 0;
 };
@@ -96,10 +109,10 @@ int64_t StatusKibibytes(std::string_view name) {
   return -1;
 }
 
-// Reads to the end and checks the order. Rows read.
-int64_t Drain(const Context& ctx, BatchSource& source) {
+// Reads to the end, or to so many rows, and checks the order. Rows read.
+int64_t Drain(const Context& ctx, BatchSource& source, int64_t rows_max = INT64_MAX) {
   int64_t rows = 0, last = INT64_MIN;
-  while (true) {
+  while (rows < rows_max) {
     const auto batch = source.Next(ctx);
     PF_CHECK(batch.ok(), batch.status().ToString());
     if (*batch == nullptr) return rows;
@@ -110,81 +123,190 @@ int64_t Drain(const Context& ctx, BatchSource& source) {
     }
     rows += keys.length();
   }
+  return rows;
 }
 
-// In a process of its own: merges or sorts within a budget, prints by how much it grew.
-TEST(MergePeak, DISABLED_Role) {
-  const char* const role = std::getenv("PARTFORGE_PEAK_ROLE");
-  ASSERT_NE(role, nullptr);
-  const bool sorts = std::string_view(role) == "sort";
-  const int64_t grant_bytes = (sorts ? 48 : 128) * kMebibyte;
-  const int64_t rows = TotalMebibytes() * kMebibyte / kRowBytes;
-  partforge::testing::TestWorld world(grant_bytes);
+std::unique_ptr<KeyEncoder> Keys() {
+  return MakeKeyEncoder(Schema(), {{.name = "k"}}).value();
+}
+
+// What libraries take once is not the merge's: that is taken before memory is looked at.
+class Growth {
+ public:
+  Growth(const Context& ctx, ArrowMemory& memory) {
+    partforge::testing::TempDir dir;
+    MadeRows few(1, 5000, 1000, false, memory);
+    SpillSpace space(dir.path(), kMebibyte * 64);
+    Drain(ctx, *Sort(ctx, few, *Keys(), {.run_bytes = 100'000}, space, memory).value());
+    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+    before_ = StatusKibibytes("VmRSS:");
+  }
+  void Print(const Context& ctx, int64_t rows) const {
+    fmt::print("grew {} KiB of {} rows {} budget {}\n", StatusKibibytes("VmHWM:") - before_,
+               ctx.memory.limit_bytes() / 1024, rows, ctx.memory.peak_bytes() / 1024);
+    std::fflush(stdout);
+  }
+
+ private:
+  int64_t before_ = 0;
+};
+
+// Each of these runs in a process of its own.
+
+TEST(MergePeak, DISABLED_Sort) {
+  constexpr int64_t kGrantBytes = 48 * kMebibyte;
+  partforge::testing::TestWorld world(kGrantBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
   partforge::testing::TempDir dir;
   SpillSpace space(dir.path(), int64_t{64} << 30);
-  const auto keys = MakeKeyEncoder(Schema(), {{.name = "k"}}).value();
-  // What libraries take once is not the merge's.
-  {
-    MadeRows few(1, 5000, 1000, false, memory);
-    SpillSpace own(dir.path(), kMebibyte * 64);
-    Drain(ctx, *Sort(ctx, few, *keys, {.run_bytes = 100'000}, own, memory).value());
+  const auto keys = Keys();
+  const Growth growth(ctx, memory);
+  MadeRows input(7, TotalMebibytes() * kMebibyte / kRowBytes, 4096, false, memory);
+  const int64_t rows =
+      Drain(ctx, *Sort(ctx, input, *keys, {.run_bytes = kGrantBytes / 3}, space, memory).value());
+  PF_CHECK(space.total_bytes() > 0, "nothing was spilled");
+  growth.Print(ctx, rows);
+}
+
+TEST(MergePeak, DISABLED_Merge) {
+  // Of each source a batch in use, the one being made, and keys: 75 MiB of the grant.
+  constexpr int64_t kBatchRows = 1024;
+  partforge::testing::TestWorld world(128 * kMebibyte);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = Keys();
+  const Growth growth(ctx, memory);
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int64_t i = 0; i < kSources; ++i) {
+    sources.push_back(std::make_unique<MadeRows>(
+        static_cast<uint64_t>(i), TotalMebibytes() * kMebibyte / kRowBytes / kSources, kBatchRows,
+        true, memory));
   }
-  std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
-  const int64_t before = StatusKibibytes("VmRSS:");
-  int64_t read = 0;
-  std::unique_ptr<MadeRows> input;
-  if (sorts) {
-    input = std::make_unique<MadeRows>(7, rows, 4096, false, memory);
-    read = Drain(ctx,
-                 *Sort(ctx, *input, *keys, {.run_bytes = grant_bytes / 3}, space, memory).value());
-    PF_CHECK(space.total_bytes() > 0, "nothing was spilled");
-  } else {
-    // Of each source a batch in use, the one being made, and keys: 75 MiB of the grant.
-    constexpr int64_t kSources = 256, kBatchRows = 1024;
-    std::vector<std::unique_ptr<BatchSource>> sources;
-    for (int64_t i = 0; i < kSources; ++i) {
-      sources.push_back(std::make_unique<MadeRows>(static_cast<uint64_t>(i), rows / kSources,
-                                                   kBatchRows, true, memory));
+  growth.Print(
+      ctx, Drain(ctx, *MergeSorted(ctx, std::move(sources), *keys, nullptr, {}, memory).value()));
+}
+
+int64_t RowsOfMerge() {
+  return TotalMebibytes() * kMebibyte / kRowBytes;
+}
+
+std::string FileName(int64_t i) {
+  return fmt::format("{}.parquet", i);
+}
+
+// Merges of files are proven at full size where much is merged, else at a quarter of it.
+int64_t BudgetBytes() {
+  return (TotalMebibytes() >= 1024 ? 512 : 128) * kMebibyte;
+}
+int64_t RowGroupBytes() {
+  return BudgetBytes() / 128;
+}
+
+// 256 names of eight files, of more than one row group each, as different writers make them.
+void MakeFiles(const std::filesystem::path& folder) {
+  constexpr int64_t kKinds = 8;
+  constexpr ParquetCodec kCodecs[] = {ParquetCodec::kZstd, ParquetCodec::kSnappy,
+                                      ParquetCodec::kLz4Raw, ParquetCodec::kNone};
+  partforge::testing::TestWorld world(512 * kMebibyte);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  LocalStore store(folder);
+  const int64_t rows =
+      std::max(TotalMebibytes() / kSources * kMebibyte, RowGroupBytes() * 3 / 2) / kRowBytes;
+  for (int64_t i = 0; i < kSources; ++i) {
+    if (i >= kKinds) {
+      PF_CHECK(store.Link(ctx, FileName(i % kKinds), FileName(i)).ok(), "a link");
+      continue;
     }
-    read = Drain(ctx, *MergeSorted(ctx, std::move(sources), *keys, nullptr, {}, memory).value());
+    ParquetSinkOptions options{.codec = kCodecs[i % 4], .row_group_bytes = RowGroupBytes()};
+    if (i >= 4) options.columns.push_back({.path = "k", .encoding = ValueEncoding::kDelta});
+    auto sink = ParquetSink::Open(ctx, store.Create(ctx, FileName(i), -1).value(), FileName(i),
+                                  Schema(), options, memory);
+    MadeRows source(static_cast<uint64_t>(i), rows, 1024, true, memory, Texts::kNoise);
+    while (const auto batch = source.Next(ctx).value()) {
+      PF_CHECK((*sink)->Write(ctx, *batch).ok(), "rows written");
+    }
+    PF_CHECK((*sink)->Close(ctx).ok(), "a file written");
   }
-  fmt::print("grew {} KiB of {} rows {} budget {}\n", StatusKibibytes("VmHWM:") - before,
-             grant_bytes / 1024, read, ctx.memory.peak_bytes() / 1024);
-  std::fflush(stdout);
+}
+
+TEST(MergePeak, DISABLED_MergeFiles) {
+  partforge::testing::TestWorld world(BudgetBytes());
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = Keys();
+  LocalStore store(std::getenv("PARTFORGE_PEAK_FILES"));
+  const Growth growth(ctx, memory);
+  std::vector<MergeFile> files;
+  for (int64_t i = 0; i < kSources; ++i) {
+    files.push_back(
+        {.scan = {.wanted = Schema(), .mapping = {.match = MatchBy::kName}},
+         .open = [&, i](const Context& c, ScanSpec scan) -> Result<std::unique_ptr<BatchSource>> {
+           PF_ASSIGN(auto object, store.Open(c, FileName(i)));
+           PF_ASSIGN(auto source, ParquetSource::Open(c, std::move(object), FileName(i),
+                                                      std::move(scan), memory));
+           return std::unique_ptr<BatchSource>(std::move(source));
+         }});
+  }
+  partforge::testing::TempDir dir;
+  SpillSpace space(dir.path(), int64_t{64} << 30);
+  auto merged = MergeFiles(ctx, std::move(files), *keys, nullptr, {.memory_bytes = BudgetBytes()},
+                           space, memory);
+  ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+  // All files have the same range of keys, so their row groups are opened side by side: when few
+  // rows are wanted, the first of each.
+  growth.Print(ctx, Drain(ctx, **merged, RowsOfMerge()));
+}
+
+struct Peak {
+  int64_t grown_kib = -1, grant_kib = 0, rows = 0;
+};
+
+void Measure(const std::string& role, const std::string& folder, Peak& peak) {
+  partforge::testing::TestWorld world;
+  const auto child =
+      ChildProcess::Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
+                                    "--gtest_filter=MergePeak.DISABLED_" + role},
+                           .environment = {{"PARTFORGE_PEAK_FILES", folder}},
+                           .captures_stdout = true});
+  ASSERT_TRUE(child.ok());
+  while (true) {
+    const auto line = (*child)->ReadLine(world.context(), kLongMs);
+    ASSERT_TRUE(line.ok());
+    if (!*line) break;
+    if (!(*line)->starts_with("grew ")) continue;
+    ASSERT_EQ(std::sscanf((*line)->c_str(), "grew %ld KiB of %ld rows %ld", &peak.grown_kib,
+                          &peak.grant_kib, &peak.rows),
+              3);
+    ::testing::Test::RecordProperty(role, **line);
+  }
+  const auto ended = (*child)->Wait(world.context(), kLongMs);
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->exit_code, 0);
+  EXPECT_GT(peak.grown_kib, 0);
 }
 
 // check: DATA-22
 TEST(MergePeak, LargeMergesAndSortsStayWithinTheirGrantAndATenth) {
-  partforge::testing::TestWorld world;
-  for (const char* role : {"merge", "sort"}) {
+  for (const char* role : {"Merge", "Sort"}) {
     SCOPED_TRACE(role);
-    const auto child =
-        ChildProcess::Start({.argv = {SelfPath().string(), "--gtest_also_run_disabled_tests",
-                                      "--gtest_filter=MergePeak.DISABLED_Role"},
-                             .environment = {{"PARTFORGE_PEAK_ROLE", role}},
-                             .captures_stdout = true});
-    ASSERT_TRUE(child.ok());
-    int64_t grown = -1, grant = 0, rows = 0;
-    while (true) {
-      const auto line = (*child)->ReadLine(world.context(), kLongMs);
-      ASSERT_TRUE(line.ok());
-      if (!*line) break;
-      if ((*line)->starts_with("grew ")) {
-        ASSERT_EQ(
-            std::sscanf((*line)->c_str(), "grew %ld KiB of %ld rows %ld", &grown, &grant, &rows),
-            3);
-        RecordProperty(role, **line);
-      }
-    }
-    const auto ended = (*child)->Wait(world.context(), kLongMs);
-    ASSERT_TRUE(ended.ok());
-    EXPECT_EQ(ended->exit_code, 0);
-    EXPECT_GT(rows, TotalMebibytes() * kMebibyte / kRowBytes - 256);
-    EXPECT_GT(grown, 0);
-    EXPECT_LE(grown, grant + grant / 10);
+    Peak peak;
+    Measure(role, "", peak);
+    EXPECT_GT(peak.rows, TotalMebibytes() * kMebibyte / kRowBytes - kSources);
+    EXPECT_LE(peak.grown_kib, peak.grant_kib + peak.grant_kib / 10);
   }
+}
+
+// check: DATA-22
+TEST(MergePeak, RunsIn256FilesAreMergedWithinTheBudget) {
+  partforge::testing::TempDir dir;
+  MakeFiles(dir.path());
+  Peak peak;
+  Measure("MergeFiles", dir.path().string(), peak);
+  EXPECT_GT(peak.rows, RowsOfMerge() - kSources);
+  EXPECT_EQ(peak.grant_kib, BudgetBytes() / 1024);
+  EXPECT_LE(peak.grown_kib, peak.grant_kib);
 }
 
 }  // namespace

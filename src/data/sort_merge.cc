@@ -315,17 +315,9 @@ class Sorter {
 
   Status Spill(const Context& ctx, std::unique_ptr<BatchSource> rows) {
     PF_ASSIGN(auto file, SpillFile::Create(ctx, space_, input_.schema(), memory_));
-    PF_TRY(SpillAll(ctx, *rows, *file));
+    PF_TRY(file->AppendAll(ctx, *rows));
     files_.push_back(std::move(file));
     return {};
-  }
-
-  static Status SpillAll(const Context& ctx, BatchSource& rows, SpillFile& file) {
-    while (true) {
-      PF_ASSIGN(const BatchRef batch, rows.Next(ctx));
-      if (batch == nullptr) return {};
-      PF_TRY(file.Append(ctx, *batch));
-    }
   }
 
   Result<std::vector<std::unique_ptr<BatchSource>>> OpenFiles(size_t begin, size_t end) {
@@ -349,7 +341,7 @@ class Sorter {
       PF_ASSIGN(const auto merged,
                 MergeSorted(ctx, std::move(sources), keys_, nullptr, options_.merge, memory_));
       PF_ASSIGN(auto file, SpillFile::Create(ctx, space_, input_.schema(), memory_));
-      PF_TRY(SpillAll(ctx, *merged, *file));
+      PF_TRY(file->AppendAll(ctx, *merged));
       joined.push_back(std::move(file));
     }
     files_ = std::move(joined);

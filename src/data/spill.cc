@@ -112,6 +112,14 @@ Status SpillFile::Append(const Context& ctx, const arrow::RecordBatch& batch) {
   return {};
 }
 
+Status SpillFile::AppendAll(const Context& ctx, BatchSource& rows) {
+  while (true) {
+    PF_ASSIGN(const auto batch, rows.Next(ctx));
+    if (batch == nullptr) return {};
+    PF_TRY(Append(ctx, *batch));
+  }
+}
+
 class SpillFile::Reader final : public BatchSource {
  public:
   explicit Reader(std::unique_ptr<SpillFile> file) : file_(std::move(file)) {}

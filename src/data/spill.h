@@ -53,6 +53,7 @@ class SpillFile {
                                                    ArrowMemory& memory);
   ~SpillFile();  // gives the bytes back
   Status Append(const Context& ctx, const arrow::RecordBatch& batch);
+  Status AppendAll(const Context& ctx, BatchSource& rows);  // to the end of the source
   int64_t row_count() const { return row_count_; }
   int64_t size_bytes() const { return size_bytes_; }
   // Reads what was written; nothing may be appended from then on. The source takes the file over.

@@ -105,6 +105,38 @@ TEST(FuzzData, Avro) {
   Fuzz(&FuzzAvro, AvroSeeds());
 }
 
+// Two fields of one name, of which one is chosen: names come from a free attribute.
+std::string AvroOfEqualNames() {
+  testing::TestWorld world;
+  std::string bytes;
+  MemorySink sink(bytes);
+  struct Row {
+    int32_t x = 0;
+    std::string y;
+  };
+  auto writer = AvroRecordWriter<Row>::Open(
+      world.context(),
+      {.schema = R"({"type":"record","name":"r","fields":[{"name":"x","type":"int","field-id":1},
+         {"name":"y","type":"string","field-id":2,"iceberg-field-name":"x"}]})"},
+      sink, AvroBinding<Row>().Require<&Row::x>({1, "x"}).Require<&Row::y>({2, "y"}));
+  EXPECT_TRUE(writer.ok());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE((*writer).Append(world.context(), Row{.x = i, .y = fmt::format("y{}", i)}).ok());
+  }
+  EXPECT_TRUE((*writer).Flush(world.context()).ok());
+  return bytes;
+}
+
+// check: DATA-23
+TEST(FuzzData, AvroSelect) {
+  std::vector<std::string> seeds;
+  for (const std::string& file : {Golden("fastavro_null.avro"), Golden("fastavro_deflate.avro"),
+                                  Golden("pyiceberg_manifest.avro"), AvroOfEqualNames()}) {
+    for (const char choice : {'\x00', '\x02', '\x55', '\xff'}) seeds.push_back(choice + file);
+  }
+  Fuzz(&FuzzAvroSelect, seeds);
+}
+
 TEST(FuzzData, AvroSchema) {
   std::vector<std::string> seeds;
   for (const std::string_view name : {"fastavro_null.avro", "pyiceberg_manifest.avro"}) {

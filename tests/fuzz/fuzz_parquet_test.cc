@@ -10,6 +10,7 @@
 #include <parquet/arrow/writer.h>
 #include <sys/resource.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "data/lookup_file.h"
 #include "data/memory_bytes.h"
@@ -181,6 +182,20 @@ TEST(FuzzLocal, Spill) {
 
 TEST(FuzzParquet, Copy) {
   Fuzz(&FuzzParquetCopy, Files(), kInputs / 3, size_t{160} << 20);
+}
+
+// check: DATA-23
+TEST(FuzzParquet, Source) {
+  Fuzz(&FuzzParquetSource, Files(), kInputs / 3);
+}
+
+// check: DATA-23
+TEST(FuzzParquet, Inspect) {
+  std::vector<std::string> seeds = Files();
+  for (const std::string_view name : {"fastavro_deflate.avro", "pyiceberg_manifest.avro"}) {
+    seeds.push_back(ReadFile(fmt::format("{}/{}", PARTFORGE_DATA_TESTDATA, name)).value());
+  }
+  Fuzz(&FuzzInspect, seeds, kInputs / 3);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-"""Rows as the Java implementations read them, by java/ReadColumns.java."""
+"""What the Java implementations of Parquet, ORC and Avro read and write, by the programs in java/."""
+import glob
+import json
 import os
 import subprocess
 
@@ -12,17 +14,34 @@ def lib():
     return folder if os.path.isdir(folder) and os.listdir(folder) else None
 
 
-def read(folder, paths):
-    """{path: lines} of the files; one process for all. The class is compiled into `folder`."""
+def run(folder, program, arguments, zone="UTC"):
+    """What a program prints, which is compiled into `folder` the first time."""
     jars = os.path.join(lib(), "*")
-    subprocess.run(["javac", "-Xlint:-options", "-cp", jars, "-d", folder,
-                    os.path.join(HERE, "java/ReadColumns.java")], check=True)
-    done = subprocess.run(["java", "-Duser.timezone=UTC", "-Xmx1g", "-cp", folder + ":" + jars, "ReadColumns"] + paths,
+    if not os.path.exists(os.path.join(folder, program + ".class")):
+        subprocess.run(["javac", "-Xlint:-options", "-cp", jars, "-d", folder] + glob.glob(os.path.join(HERE, "java/*.java")),
+                       check=True)
+    done = subprocess.run(["java", "-Duser.timezone=" + zone, "-Xmx1g", "-cp", folder + ":" + jars, program] + arguments,
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return done.stdout.decode()
+
+
+def by_file(text):
+    """{path: lines} of what a program printed behind "== PATH"."""
     files = {}
-    for line in done.stdout.decode().split("\n"):
+    for line in text.split("\n"):
         if line.startswith("== "):
             lines = files[line[3:]] = []
         elif line:
             lines.append(line)
     return files
+
+
+def read(folder, paths, zone="UTC"):
+    """{path: lines} of the files; one process for all."""
+    return by_file(run(folder, "ReadColumns", paths, zone))
+
+
+def statistics(folder, paths):
+    """{path: what ReadStatistics found}; an error is a string."""
+    return {path: lines[0] if lines[0].startswith("ERROR") else json.loads(lines[0])
+            for path, lines in by_file(run(folder, "ReadStatistics", paths)).items()}

@@ -1,5 +1,5 @@
-// Writes, for parquet_interop.py: files as libparquet writes them with one seed's properties, and
-// what copying, stitching and filtering makes of them.
+// Writes, for parquet_interop.py: files as libparquet writes them with one seed's properties, what
+// copying, stitching and filtering makes of them, and the same rows as our sink encodes them.
 //
 //   parquet_interop_write DIR [SEED]
 
@@ -48,7 +48,7 @@ std::shared_ptr<arrow::Schema> Schema() {
                         arrow::field("v", arrow::list(arrow::list(arrow::int32())))});
 }
 
-std::shared_ptr<arrow::Table> Rows(Random& random, int64_t rows) {
+std::shared_ptr<arrow::RecordBatch> Rows(Random& random, int64_t rows) {
   std::unique_ptr<arrow::RecordBatchBuilder> builder =
       arrow::RecordBatchBuilder::Make(Schema(), arrow::default_memory_pool()).ValueOrDie();
   const auto is_null = [&] { return random.Next() % 6 == 0; };
@@ -104,11 +104,12 @@ std::shared_ptr<arrow::Table> Rows(Random& random, int64_t rows) {
       }
     }
   }
-  return arrow::Table::FromRecordBatches({builder->Flush().ValueOrDie()}).ValueOrDie();
+  return builder->Flush().ValueOrDie();
 }
 
 // `kind` chooses what differs between writers but for the codec, which is one of six.
-std::string Encode(const arrow::Table& table, uint64_t kind, int codec, int64_t group_rows) {
+std::string Encode(const std::shared_ptr<arrow::RecordBatch>& rows, uint64_t kind, int codec,
+                   int64_t group_rows) {
   parquet::WriterProperties::Builder builder;
   builder.max_rows_per_page(97)->write_batch_size(31)->enable_store_decimal_as_integer();
   // Every third file gives its dictionaries up, and then uses one of the other encodings.
@@ -131,9 +132,29 @@ std::string Encode(const arrow::Table& table, uint64_t kind, int codec, int64_t 
   parquet::ArrowWriterProperties::Builder arrow_builder;
   if (kind % 11 < 5) arrow_builder.enable_deprecated_int96_timestamps();
   const auto out = arrow::io::BufferOutputStream::Create().ValueOrDie();
-  Must(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), out, group_rows,
+  const auto table = arrow::Table::FromRecordBatches({rows}).ValueOrDie();
+  Must(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, group_rows,
                                   builder.build(), arrow_builder.build()));
   return out->Finish().ValueOrDie()->ToString();
+}
+
+// What our sink makes of rows; seeds differ in codec, encodings and dictionaries.
+ParquetSinkOptions SinkOptions(uint64_t seed) {
+  constexpr ParquetCodec kCodecs[] = {ParquetCodec::kZstd, ParquetCodec::kSnappy,
+                                      ParquetCodec::kGzip, ParquetCodec::kLz4Raw,
+                                      ParquetCodec::kNone};
+  ParquetSinkOptions options{
+      .codec = kCodecs[seed % 5], .row_group_rows = 500, .page_rows = 97, .bound_bytes_max = 64};
+  const auto choice = seed % 3 == 0 ? DictionaryChoice::kNever : DictionaryChoice::kAuto;
+  const auto encoding = seed % 2 == 0 ? ValueEncoding::kDelta : ValueEncoding::kPlain;
+  for (const char* path : {"i", "n", "u"}) {
+    options.columns.push_back(
+        {.path = path, .dictionary = choice, .encoding = encoding, .bloom_distinct_count = 500});
+  }
+  options.columns.push_back({.path = "d",
+                             .dictionary = DictionaryChoice::kNever,
+                             .encoding = ValueEncoding::kByteStreamSplit});
+  return options;
 }
 
 void Main(const std::string& directory, uint64_t seed) {
@@ -156,10 +177,14 @@ void Main(const std::string& directory, uint64_t seed) {
     while (kind % 11 != common % 11) ++kind;
     kinds.push_back(kind);
   }
+  const auto written = Must(ParquetSink::Open(ctx, Must(store.Create(ctx, "written", -1)),
+                                              "written", Schema(), SinkOptions(seed), memory));
   for (int f = 0; f < 3; ++f) {
     const std::string key = fmt::format("in{}", f);
+    const auto rows = Rows(random, 700);
+    Must(written->Write(ctx, *rows));
     Must(WriteObject(ctx, store, key,
-                     Encode(*Rows(random, 700), kinds[static_cast<size_t>(f)],
+                     Encode(rows, kinds[static_cast<size_t>(f)],
                             (static_cast<int>(seed) + (seed % 2 == 0 ? f : 0)) % 6, 300)));
     save(key);
     inputs.push_back(Must(OpenParquetInput(ctx, Must(store.Open(ctx, key)), key)));
@@ -173,6 +198,8 @@ void Main(const std::string& directory, uint64_t seed) {
     }
     filters.push_back(std::make_unique<RowFilter>(std::move(deleted)));
   }
+  Must(written->Close(ctx));
+  save("written");
   Must(WriteFileDurably(directory + "/kept.txt", kept));
   for (const std::string key : {"copied", "stitched", "filtered"}) {
     ParquetSinkOptions options;

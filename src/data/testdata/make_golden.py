@@ -4,6 +4,12 @@
   python3 -m venv venv && venv/bin/pip install fastavro==1.13.1 pyiceberg==0.12.0 pyarrow==26.0.1 \
       pyroaring==1.2.0 backports.zstd cramjam
   venv/bin/python make_golden.py
+
+The files java_* and java_rows.jsonl, the rows in them, are of the Java implementations, which scripts/setup --with-interop
+installs (tests/interop/java/pom.xml has their versions):
+
+  javac -cp "deps/java/lib/*" -d classes tests/interop/java/*.java
+  java -Duser.timezone=UTC -cp "classes:deps/java/lib/*" WriteColumns OUT 60 few && mv OUT/rows.jsonl OUT/java_rows.jsonl
 """
 import datetime
 import decimal

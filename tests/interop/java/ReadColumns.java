@@ -8,13 +8,13 @@ import org.apache.orc.*;
 import org.apache.parquet.example.data.Group;
 import org.apache.parquet.filter2.compat.FilterCompat;
 import org.apache.parquet.filter2.predicate.FilterApi;
-import org.apache.parquet.hadoop.*;
+import org.apache.parquet.hadoop.ParquetReader;
 import org.apache.parquet.hadoop.example.GroupReadSupport;
 
 /**
  * Prints the rows of files as the Java implementations read them, one line a row behind "== FILE".
- * FILE.parquet?n=7 asks for the rows whose int column n is 7, by statistics, page index and bloom
- * filters. ORC and Avro rows are JSON, their schema with attributes goes before them.
+ * as Json has them. FILE.parquet?n=7 asks for the rows whose int column n is 7, by statistics, page
+ * index and bloom filters. The schema of ORC and Avro with its attributes goes before their rows.
  */
 public class ReadColumns {
   public static void main(String[] arguments) throws Exception {
@@ -37,7 +37,7 @@ public class ReadColumns {
       builder.withFilter(FilterCompat.get(FilterApi.eq(FilterApi.intColumn("n"), Integer.parseInt(parts[1]))));
     }
     try (ParquetReader<Group> reader = builder.build()) {
-      for (Group row; (row = reader.read()) != null; ) System.out.println(row.toString().replace('\n', '|'));
+      for (Group row; (row = reader.read()) != null; ) System.out.println(Json.text(ParquetValues.record(row)));
     }
   }
 
@@ -54,7 +54,7 @@ public class ReadColumns {
             StringBuilder line = new StringBuilder("{");
             for (int c = 0; c < batch.numCols; ++c) {
               if (c > 0) line.append(",");
-              line.append(quote(schema.getFieldNames().get(c))).append(":");
+              line.append(Json.quote(schema.getFieldNames().get(c))).append(":");
               value(batch.cols[c], schema.getChildren().get(c), row, line);
             }
             System.out.println(line.append("}"));
@@ -93,16 +93,16 @@ public class ReadColumns {
         break;
       }
       case DECIMAL:
-        out.append(quote((column instanceof Decimal64ColumnVector
+        out.append(Json.quote((column instanceof Decimal64ColumnVector
             ? ((Decimal64ColumnVector) column).getScratchWritable() == null ? "" :
               java.math.BigDecimal.valueOf(((Decimal64ColumnVector) column).vector[row], type.getScale()).toPlainString()
             : ((DecimalColumnVector) column).vector[row].getHiveDecimal().bigDecimalValue()
                 .setScale(type.getScale()).toPlainString())));
         break;
-      case STRING: case VARCHAR: case CHAR: out.append(quote(((BytesColumnVector) column).toString(row))); break;
+      case STRING: case VARCHAR: case CHAR: out.append(Json.quote(((BytesColumnVector) column).toString(row))); break;
       case BINARY: {
         BytesColumnVector bytes = (BytesColumnVector) column;
-        out.append(quote(hex(Arrays.copyOfRange(bytes.vector[row], bytes.start[row], bytes.start[row] + bytes.length[row]))));
+        out.append(Json.quote(Json.hex(Arrays.copyOfRange(bytes.vector[row], bytes.start[row], bytes.start[row] + bytes.length[row]))));
         break;
       }
       case LIST: {
@@ -134,7 +134,7 @@ public class ReadColumns {
         out.append("{");
         for (int i = 0; i < record.fields.length; ++i) {
           if (i > 0) out.append(",");
-          out.append(quote(type.getFieldNames().get(i))).append(":");
+          out.append(Json.quote(type.getFieldNames().get(i))).append(":");
           value(record.fields[i], type.getChildren().get(i), row, out);
         }
         out.append("}");
@@ -171,7 +171,7 @@ public class ReadColumns {
         out.append("{");
         for (org.apache.avro.Schema.Field field : schema.getFields()) {
           if (field.pos() > 0) out.append(",");
-          out.append(quote(field.name())).append(":");
+          out.append(Json.quote(field.name())).append(":");
           avroValue(((GenericRecord) value).get(field.pos()), field.schema(), out);
         }
         out.append("}");
@@ -202,7 +202,7 @@ public class ReadColumns {
         out.append("[");
         String comma = "";
         for (Map.Entry<?, ?> entry : ((Map<?, ?>) value).entrySet()) {
-          out.append(comma).append("[").append(quote(entry.getKey().toString())).append(",");
+          out.append(comma).append("[").append(Json.quote(entry.getKey().toString())).append(",");
           comma = ",";
           avroValue(entry.getValue(), schema.getValueType(), out);
           out.append("]");
@@ -210,14 +210,14 @@ public class ReadColumns {
         out.append("]");
         break;
       }
-      case STRING: out.append(quote(value.toString())); break;
+      case STRING: out.append(Json.quote(value.toString())); break;
       case BYTES: case FIXED: {
         byte[] bytes = value instanceof GenericFixed ? ((GenericFixed) value).bytes() : array((java.nio.ByteBuffer) value);
         if ("decimal".equals(logical)) {
           int scale = ((Number) schema.getObjectProp("scale")).intValue();
-          out.append(quote(new java.math.BigDecimal(new java.math.BigInteger(bytes), scale).toPlainString()));
+          out.append(Json.quote(new java.math.BigDecimal(new java.math.BigInteger(bytes), scale).toPlainString()));
         } else {
-          out.append(quote(hex(bytes)));
+          out.append(Json.quote(Json.hex(bytes)));
         }
         break;
       }
@@ -229,21 +229,5 @@ public class ReadColumns {
     byte[] bytes = new byte[buffer.remaining()];
     buffer.duplicate().get(bytes);
     return bytes;
-  }
-
-  static String hex(byte[] bytes) {
-    StringBuilder text = new StringBuilder();
-    for (byte b : bytes) text.append(String.format("%02x", b));
-    return text.toString();
-  }
-
-  static String quote(String text) {
-    StringBuilder out = new StringBuilder("\"");
-    for (char c : text.toCharArray()) {
-      if (c == '"' || c == '\\') out.append('\\').append(c);
-      else if (c < 32 || c > 126) out.append(String.format("\\u%04x", (int) c));
-      else out.append(c);
-    }
-    return out.append('"').toString();
   }
 }
