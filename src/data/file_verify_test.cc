@@ -153,7 +153,7 @@ constexpr size_t kPage = 2;  // the one that is damaged, of eight
 
 TEST_F(FileVerify, WhatWasRewrittenRightIsFoundRight) {
   int64_t compared = 0;
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
     const auto schema = RandomSchema(random_, 5, round % 3 != 0);
     std::vector<RewriteInput> inputs;
@@ -223,7 +223,7 @@ TEST_F(FileVerify, WhatWasRewrittenRightIsFoundRight) {
     }
     EXPECT_EQ(full->rows_compared, rows);
   }
-  EXPECT_GT(compared, 300);
+  EXPECT_GT(compared, 100);
 }
 
 TEST_F(FileVerify, OneByteOfAPageIsSeenWhereThePageIsLookedAt) {
