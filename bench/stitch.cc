@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <map>
 
+#include "data/file_verify.h"
 #include "data/parquet_sink.h"
 #include "data/parquet_source.h"
 #include "data/rewrite_plan.h"
@@ -85,6 +86,7 @@ struct Way {
   bool decodes = false;
   double deleted_share = 0;
   bool is_clustered = false;
+  VerifyMode verify = VerifyMode::kNone;
 };
 
 constexpr Way kWays[] = {
@@ -95,11 +97,22 @@ constexpr Way kWays[] = {
      .row_group_bytes = 128 << 20,
      .deleted_share = 0.01,
      .is_clustered = true},
+    {.name = "delete 1 % clustered, not joined",
+     .row_group_bytes = 128 << 20,
+     .copies_small = true,
+     .deleted_share = 0.01,
+     .is_clustered = true},
     {.name = "delete 0.1 % scattered", .row_group_bytes = 128 << 20, .deleted_share = 0.001},
     {.name = "delete 0.1 %, decode",
      .row_group_bytes = 128 << 20,
      .decodes = true,
      .deleted_share = 0.001},
+    {.name = "copy, sampled",
+     .row_group_bytes = 128 << 20,
+     .copies_small = true,
+     .verify = VerifyMode::kSample},
+    {.name = "stitch, sampled", .row_group_bytes = 128 << 20, .verify = VerifyMode::kSample},
+    {.name = "stitch, verified in full", .row_group_bytes = 128 << 20, .verify = VerifyMode::kFull},
 };
 
 class Bench {
@@ -161,7 +174,12 @@ class Bench {
                      {.size_bytes = INT64_MAX});
     RewriteCounts counts;
     Must(RunRewrite(ctx_, inputs, steps, target, Schema(), {}, sink, memory_, counts));
-    bytes_out_ = Must(sink.Close(ctx_))[0].size_bytes;
+    const WrittenFile file = std::move(Must(sink.Close(ctx_))[0]);
+    bytes_out_ = file.size_bytes;
+    const auto object = Must(store_.Open(ctx_, "out"));
+    Must(VerifyRewrite(ctx_, way.verify, {.inputs = inputs, .target = target, .schema = Schema()},
+                       {{.bytes = object.get(), .name = "out", .row_count = file.row_count}},
+                       memory_));
     kinds_ = fmt::format("{} x {}", steps.size(), StepName(steps[0].kind));
     return CpuSeconds() - begin;
   }

@@ -60,7 +60,12 @@ Result<data::ConcatOptions> OptionsFrom(const ResolvedOptions& options) {
   }
   concat.decodes_always = options.Bool("decode");
   concat.is_dry_run = options.Bool("dry-run");
-  concat.verifies = options.Bool("verify");
+  const auto verify = data::VerifyModeOf(options.String("verify"));
+  if (!verify) {
+    return WrongValue(
+        "verify", fmt::format("none of none, sample, full: {}", options.String("verify")), "full");
+  }
+  concat.verify = *verify;
   concat.overwrites = options.Bool("overwrite");
   return concat;
 }
@@ -172,9 +177,10 @@ Command FileConcatCommand() {
               .help = "decode and encode every row, for a comparison"},
              DryRunOption("say how each row group would be joined; write nothing"),
              {.name = "verify",
-              .type = OptionType::kBool,
-              .default_text = "true",
-              .help = "decode the inputs and the new file and compare every row"},
+              .default_text = "sample",
+              .help = "none, sample (a page of each column in 64 row groups) or full (every page "
+                      "and row): decode the new file and compare it with the inputs",
+              .no_text = "none"},
              {.name = "row-group-bytes",
               .type = OptionType::kSize,
               .default_text = "128MiB",

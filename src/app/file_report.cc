@@ -456,6 +456,22 @@ std::string StepsText(const ConcatReport& report, const OutputStyle& style) {
   return table.rows.empty() ? "" : RenderTable(table, style);
 }
 
+// Which verification ran and how far it looked.
+std::string VerifiedText(const ConcatReport& report) {
+  const data::VerifyCounts& counts = report.verified;
+  std::string text = fmt::format("  verified {}", data::VerifyModeName(report.verify));
+  if (report.verify != data::VerifyMode::kNone) {
+    text += fmt::format(": {} pages decoded, {} {} compared with the inputs   ✓",
+                        FormatCount(counts.pages), FormatCount(counts.rows_compared),
+                        report.verify == data::VerifyMode::kFull ? "rows" : "values");
+  }
+  if (counts.pages_unread > 0) {
+    text +=
+        fmt::format(" · {} pages of an old encoding left out", FormatCount(counts.pages_unread));
+  }
+  return text + "\n";
+}
+
 std::string ConcatColumnsText(const ConcatReport& report, const OutputStyle& style) {
   Table table{{{.title = "COLUMN", .is_right_aligned = false, .may_be_cut = true},
                {.title = "CHUNKS COPIED", .is_right_aligned = true},
@@ -599,6 +615,7 @@ std::string ConcatText(const ConcatReport& report, std::string_view output, Conc
                         report.output.row_count == report.rows_in ? "✓" : "✗");
   }
   text += "\n";
+  if (!is_dry_run) text += VerifiedText(report);
   if (!report.dropped_keys.empty()) {
     std::vector<std::string> keys;
     for (const std::string& key : report.dropped_keys) keys.push_back(Clean(key));
@@ -633,6 +650,11 @@ JsonDoc ConcatDocument(const ConcatReport& report, std::string_view output, Conc
                          {"remapped", pages.pages_remapped},
                          {"materialised", pages.pages_materialised}};
   doc["rows_decoded"] = report.counts.rows_decoded;
+  doc["verified"] = JsonDoc{{"mode", std::string(data::VerifyModeName(report.verify))},
+                            {"pages", report.verified.pages},
+                            {"pages_compared", report.verified.pages_compared},
+                            {"rows_compared", report.verified.rows_compared},
+                            {"pages_unread", report.verified.pages_unread}};
   doc["columns"] = JsonDoc::array();
   for (const ConcatColumn& column : report.columns) {
     doc["columns"].push_back(JsonDoc{{"path", Clean(column.path)},

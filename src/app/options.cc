@@ -409,8 +409,10 @@ class OptionResolver {
       const OptionSpec* spec = FindSpec(name);
       if (spec == nullptr && name.starts_with("no-")) {
         const OptionSpec* positive = FindSpec(std::string_view(name).substr(3));
-        if (positive != nullptr && positive->type == OptionType::kBool && !value) {
-          flags.values[std::string(positive->name)] = {"false"};
+        const bool is_switch = positive != nullptr && positive->type == OptionType::kBool;
+        if (!value && (is_switch || (positive != nullptr && !positive->no_text.empty()))) {
+          flags.values[std::string(positive->name)] = {is_switch ? "false"
+                                                                 : std::string(positive->no_text)};
           continue;
         }
       }

@@ -33,8 +33,9 @@ struct OptionSpec {
   bool is_secret = false;  // may also be given as NAME-file / PARTFORGE_NAME_FILE; never printed
   bool may_hold_password = false;  // a URL; NAME-file works too, its password is never printed
   bool is_repeatable = false;
-  bool refuses_empty = false;  // an empty flag is an unset shell variable, never meant
-  char letter = '\0';          // -v
+  std::string_view no_text = "";  // what --no-NAME means where the type is no kBool
+  bool refuses_empty = false;     // an empty flag is an unset shell variable, never meant
+  char letter = '\0';             // -v
 };
 
 struct CommandSpec {

@@ -31,7 +31,10 @@ Status ColumnStitcher::JoinTo(const Context& ctx, ParquetAssembler& file) {
   PF_TRY(Load(ctx));
   PF_TRY(ChooseDictionaries());
   // Pages that stay as they are cannot be refused half-way: they need not be collected.
-  if (IsAllVerbatim()) file_ = &file;
+  if (IsAllVerbatim()) {
+    PF_TRY(CheckStoredBytes());
+    file_ = &file;
+  }
   if (has_dictionary_) PF_TRY(PutDictionary());
   for (Chunk& chunk : chunks_) {
     PF_TRY(ctx.CheckStop("stitching pages"));
@@ -56,9 +59,25 @@ bool ColumnStitcher::IsAllVerbatim() const {
   });
 }
 
+Status ColumnStitcher::CheckSize(int64_t chunk_bytes) const {
+  if (chunk_bytes <= options_.chunk_bytes_max) return {};
+  return Refused(column_.dotted_path,
+                 fmt::format("its chunk would pass {} bytes", options_.chunk_bytes_max));
+}
+
+Status ColumnStitcher::CheckStoredBytes() const {
+  int64_t bytes = 0;
+  for (const Chunk& chunk : chunks_) {
+    for (const Page& page : chunk.pages) bytes += page.header.is_data() ? page.stored_bytes() : 0;
+  }
+  if (dictionary_of_ != nullptr) bytes += dictionary_of_->pages[0].stored_bytes();
+  return CheckSize(bytes);
+}
+
 Status ColumnStitcher::Put(std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   bytes_out_ += size;
+  PF_TRY(CheckSize(bytes_out_));
   if (file_ != nullptr) return file_->AppendPages(*ctx_, bytes);
   if (bytes_out_ > out_granted_bytes_) {
     // Values that take the place of indices may be many times as long.

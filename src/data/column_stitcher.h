@@ -76,6 +76,9 @@ class ColumnStitcher {
   bool UniteDictionaries();
 
   bool IsAllVerbatim() const;
+  Status CheckSize(int64_t chunk_bytes) const;
+  // The same for pages that all stay as they are, before the first of them is written.
+  Status CheckStoredBytes() const;
   // Where appended bytes go: behind the file's, else behind those collected in `out_`.
   Status Put(std::span<const std::byte> bytes);
   Status PutDictionary();

@@ -1,13 +1,10 @@
 #include "data/file_concat.h"
 
-#include <arrow/array.h>
-#include <arrow/compare.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "base/random.h"
@@ -75,39 +72,6 @@ Status BlameInput(Status status, const std::vector<StoredFile>& files, const std
   }
   return blamed == nullptr ? status : ExplainInput(std::move(status), *blamed);
 }
-
-// Rows of some sources, one after the other.
-class RowsInOrder {
- public:
-  using Opener = std::function<Result<std::unique_ptr<ParquetSource>>(size_t)>;
-  RowsInOrder(size_t count, Opener open) : count_(count), open_(std::move(open)) {}
-
-  // A batch with rows from begin() on; null at the end.
-  Result<const arrow::RecordBatch*> Look(const Context& ctx) {
-    while (batch_ == nullptr || begin_ == batch_->num_rows()) {
-      if (source_ == nullptr) {
-        if (next_ == count_) return nullptr;
-        PF_ASSIGN(source_, open_(next_++));
-      }
-      begin_ = 0;
-      PF_ASSIGN(batch_, source_->Next(ctx));
-      if (batch_ == nullptr) source_.reset();
-    }
-    return batch_.get();
-  }
-  int64_t begin() const { return begin_; }
-  // The source that Look came to, or failed with.
-  size_t current() const { return next_ - 1; }
-  void Pass(int64_t rows) { begin_ += rows; }
-
- private:
-  const size_t count_;
-  const Opener open_;
-  size_t next_ = 0;
-  std::unique_ptr<ParquetSource> source_;
-  std::shared_ptr<arrow::RecordBatch> batch_;
-  int64_t begin_ = 0;
-};
 
 class Concatenation {
  public:
@@ -365,12 +329,7 @@ class Concatenation {
       return Status(Code::kInternal, fmt::format("concat: {} rows were read and {} written",
                                                  report_.rows_in, report_.output.row_count));
     }
-    if (options_.verifies) {
-      PF_ASSIGN(auto object, output.store->Open(ctx, key));
-      PF_ASSIGN([[maybe_unused]] const FileReport read_back,
-                InspectFile(ctx, *object, output.name, Inspection::kPages, memory_));
-      PF_TRY(CompareRows(ctx, *object, output.name));
-    }
+    PF_TRY(Verify(ctx, output, key));
     CountColumns();
     report_.output.key = output.key;
     if (!replaces) return {};
@@ -381,49 +340,17 @@ class Concatenation {
     return {};
   }
 
-  // Decodes the inputs and the output side by side. All ways of joining keep the rows in order.
-  Status CompareRows(const Context& ctx, ByteSource& output, const std::string& name) {
-    const auto open = [&](ByteSource& source, const std::string& file_name) {
-      ScanSpec spec;
-      spec.wanted = schema_;
-      spec.mapping = inputs_[0].mapping;
-      spec.mapping.digits = DigitsOfTimes::kMayBeCut;  // on both sides
-      return ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(source), file_name,
-                                 std::move(spec), memory_);
-    };
-    RowsInOrder wanted(inputs_.size(), [&](size_t i) {
-      return open(*inputs_[i].file->source, inputs_[i].file->file_name);
-    });
-    RowsInOrder found(1, [&](size_t) { return open(output, name); });
-    const auto equality = arrow::EqualOptions::Defaults().nans_equal(true);
-    for (int64_t row = 0;;) {
-      PF_TRY(ctx.CheckStop("comparing the rows"));
-      const auto look = wanted.Look(ctx);
-      if (!look.ok()) return ExplainInput(look.status(), files_[wanted.current()].name);
-      const arrow::RecordBatch* const a = *look;
-      PF_ASSIGN(const arrow::RecordBatch* const b, found.Look(ctx));
-      if (a == nullptr && b == nullptr) return {};
-      if (a == nullptr || b == nullptr) {
-        return Status(Code::kInternal,
-                      fmt::format("concat: the inputs and the output differ in their number of "
-                                  "rows from row {} on",
-                                  row));
-      }
-      const int64_t count = std::min(a->num_rows() - wanted.begin(), b->num_rows() - found.begin());
-      for (int i = 0; i < a->num_columns(); ++i) {
-        if (a->column(i)->RangeEquals(*b->column(i), wanted.begin(), wanted.begin() + count,
-                                      found.begin(), equality)) {
-          continue;
-        }
-        return Status(Code::kInternal,
-                      fmt::format("concat: column {} of the output differs from the inputs between "
-                                  "rows {} and {}",
-                                  schema_->field(i)->name(), row, row + count));
-      }
-      wanted.Pass(count);
-      found.Pass(count);
-      row += count;
-    }
+  Status Verify(const Context& ctx, const StoredFile& output, const std::string& key) {
+    if (options_.verify == VerifyMode::kNone) return {};
+    PF_ASSIGN(const auto object, output.store->Open(ctx, key));
+    auto looked_at = VerifyRewrite(
+        ctx, options_.verify, {.inputs = inputs_, .target = target_, .schema = schema_},
+        {{.bytes = object.get(), .name = output.name, .row_count = report_.output.row_count}},
+        memory_);
+    if (!looked_at.ok()) return BlameInput(looked_at.status(), files_, output.name);
+    report_.verify = options_.verify;
+    report_.verified = *looked_at;
+    return {};
   }
 
   // Up to the point where the output becomes visible: a failure leaves nothing, and above all not

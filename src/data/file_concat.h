@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "data/arrow_edge.h"
 #include "data/batch_sink.h"
+#include "data/file_verify.h"
 #include "data/parquet_sink.h"
 #include "data/rewrite_plan.h"
 #include "store/object_store.h"
@@ -27,10 +28,8 @@ struct StoredFile {
 struct ConcatOptions {
   int64_t row_group_bytes = int64_t{128} << 20;
   bool decodes_always = false;
-  bool is_dry_run = false;  // plans only
-  // Decodes the inputs and the file written and compares every row, before it takes the place of
-  // another. kInternal when they differ.
-  bool verifies = true;
+  bool is_dry_run = false;                  // plans only
+  VerifyMode verify = VerifyMode::kSample;  // before the file takes the place of another
   bool overwrites = false;
   // Of all pages of the output; none: each row group keeps its own. Pages with another codec are
   // recompressed, not decoded.
@@ -59,6 +58,8 @@ struct ConcatReport {
   WrittenFile output;
   RewriteCounts counts;
   std::vector<ConcatColumn> columns = {};
+  VerifyMode verify = VerifyMode::kNone;
+  VerifyCounts verified = {};
 };
 
 // The files must have one schema, that of the first: the columns of the others are found by id when

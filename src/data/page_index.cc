@@ -159,6 +159,12 @@ Result<std::optional<ColumnIndex>> ReadColumnIndex(const Context& ctx, ByteSourc
     return Corrupt(what, fmt::format("{} pages have {} entries in the column index", page_count,
                                      index.null_pages.size()));
   }
+  if (index.null_counts &&
+      std::any_of(index.null_counts->begin(), index.null_counts->end(),
+                  [&](int64_t count) { return count < 0 || count > chunk.num_values; })) {
+    return Corrupt(what, fmt::format("a page with more nulls than {} values, or less than none",
+                                     chunk.num_values));
+  }
   if (bytes_out != nullptr) *bytes_out = std::move(bytes);
   return std::optional(std::move(index));
 }

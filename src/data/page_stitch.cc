@@ -78,6 +78,11 @@ class ColumnReencoder {
                     fmt::format("stitch {}: no row is left", columns_[target_leaf].dotted_path));
     }
     PF_ASSIGN(encoded_, encoder_->Finish());
+    for (int leaf = 0; leaf < encoded_->footer.leaf_count(); ++leaf) {
+      PF_ASSIGN(const ChunkView view,
+                ViewChunk(encoded_->footer.chunk(0, leaf), "what was encoded"));
+      PF_TRY(CheckSize(view.bytes.length, target_leaf));
+    }
     encoder_.reset();
     encoded_begin_ = begin;
     return {};
@@ -87,6 +92,7 @@ class ColumnReencoder {
     ScanSpec spec;
     spec.row_groups = {part.row_group};
     spec.leaves = FileLeaves(part, target_leaf);
+    const auto leaf_count = static_cast<int64_t>(spec.leaves.size());
     spec.deleted = part.deleted;
     PF_ASSIGN(const auto source,
               ParquetSource::Open(ctx, std::make_unique<BorrowedSource>(*part.input->source),
@@ -110,7 +116,16 @@ class ColumnReencoder {
       counts_.rows_decoded += batch->num_rows();
       PF_TRY(
           encoder_->Write(*arrow::RecordBatch::Make(schema_, batch->num_rows(), batch->columns())));
+      // One leaf has at least the mean of all.
+      PF_TRY(CheckSize(encoder_->bytes_estimated() / leaf_count, target_leaf));
     }
+  }
+
+  Status CheckSize(int64_t chunk_bytes, size_t target_leaf) const {
+    if (chunk_bytes <= options_.chunk_bytes_max) return {};
+    return Status(Code::kRefused,
+                  fmt::format("stitch {}: its chunk would pass {} bytes",
+                              columns_[target_leaf].dotted_path, options_.chunk_bytes_max));
   }
 
   ParquetSinkOptions Options(const StitchPart& part, size_t target_leaf) const {

@@ -29,7 +29,11 @@ struct StitchPart {
   int64_t LiveRows() const;
 };
 
+// Most compressed bytes of a chunk that we make: some readers hold the size in 32 bits.
+inline constexpr int64_t kChunkBytesMax = INT32_MAX;
+
 struct StitchOptions {
+  int64_t chunk_bytes_max = kChunkBytesMax;         // a run that grows beyond is kRefused
   int64_t dictionary_bytes_max = int64_t{2} << 20;  // of a union of dictionaries
   // CompressionCodec of parquet.thrift that all pages shall have; none: that of the first chunk.
   std::optional<int32_t> codec = std::nullopt;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "data/file_verify.h"
+#include "data/memory_bytes.h"
 #include "data/metrics_collector.h"
 #include "data/page_codec.h"
 #include "data/page_index.h"
@@ -71,6 +73,7 @@ class ParquetConformance : public ParquetRewriteFixture {
     EXPECT_TRUE(status.ok()) << status.ToString();
     const auto files = sink.Close(ctx_);
     EXPECT_TRUE(files.ok());
+    ExpectVerified({.inputs = inputs, .target = target, .schema = schema}, *files);
     std::vector<std::unique_ptr<BatchSource>> sources;
     for (const WrittenFile& file : *files) {
       ScanSpec spec;
@@ -79,6 +82,32 @@ class ParquetConformance : public ParquetRewriteFixture {
     }
     ConcatenatedBatches joined(std::move(sources));
     return ReadAll(ctx_, joined);
+  }
+
+  void ExpectVerified(const VerifiedRewrite& rewrite, const std::vector<WrittenFile>& files) {
+    std::vector<std::unique_ptr<ByteSource>> objects;
+    std::vector<WrittenObject> outputs;
+    for (const WrittenFile& file : files) {
+      objects.push_back(Object(file.key));
+      outputs.push_back(
+          {.bytes = objects.back().get(), .name = file.key, .row_count = file.row_count});
+    }
+    for (const VerifyMode mode : {VerifyMode::kSample, VerifyMode::kFull}) {
+      const auto verified = VerifyRewrite(ctx_, mode, rewrite, outputs, memory_);
+      EXPECT_TRUE(verified.ok()) << verified.status().ToString();
+    }
+  }
+
+  // An input whose footer says another size of its one chunk: plans look at footers alone.
+  std::shared_ptr<ParquetInput> InputSaying(const std::string& key, int16_t field, int64_t bytes) {
+    auto input = std::make_shared<ParquetInput>(std::move(*Input(key)));
+    ThriftValue chunk = input->footer.chunk(0, 0);
+    ThriftValue metadata = *chunk.Find(parquet_field::column_chunk::kMetaData);
+    metadata.Set(field, ThriftValue::I64(bytes));
+    chunk.Set(parquet_field::column_chunk::kMetaData, std::move(metadata));
+    auto& groups = input->footer.tree.Find(parquet_field::file_metadata::kRowGroups)->items();
+    groups[0].Find(parquet_field::row_group::kColumns)->items()[0] = std::move(chunk);
+    return input;
   }
 
   // The rows that a reader of the inputs makes of them with that schema.
@@ -345,16 +374,8 @@ TEST_F(ParquetConformance, RunsEndBeforeAColumnChunkGetsTooLarge) {
   for (int f = 0; f < 20; ++f) {
     const std::string key = fmt::format("in{}", f);
     Write(key, {Texts(schema, 100, [&](int i) { return fmt::format("{} {}", f, i); })});
-    // The plan looks at footers alone: one chunk that says to be 300 MB.
-    auto input = std::make_shared<ParquetInput>(std::move(*Input(key)));
-    ThriftValue chunk = input->footer.chunk(0, 0);
-    ThriftValue metadata = *chunk.Find(parquet_field::column_chunk::kMetaData);
-    metadata.Set(parquet_field::column_metadata::kTotalCompressedSize,
-                 ThriftValue::I64(300'000'000));
-    chunk.Set(parquet_field::column_chunk::kMetaData, std::move(metadata));
-    auto& groups = input->footer.tree.Find(parquet_field::file_metadata::kRowGroups)->items();
-    groups[0].Find(parquet_field::row_group::kColumns)->items()[0] = std::move(chunk);
-    inputs.push_back({.file = std::move(input)});
+    inputs.push_back({.file = InputSaying(key, parquet_field::column_metadata::kTotalCompressedSize,
+                                          300'000'000)});
   }
   RewriteTarget target;
   target.copy.schema = &inputs[0].file->schema();
@@ -392,6 +413,89 @@ TEST_F(ParquetConformance, RunsEndBeforeAColumnChunkGetsTooLarge) {
   EXPECT_GT(out->metadata()->num_row_groups(), 2);
   for (int g = 0; g < out->metadata()->num_row_groups(); ++g) {
     EXPECT_LE(out->metadata()->RowGroup(g)->ColumnChunk(0)->total_compressed_size(), 20'000);
+  }
+}
+
+TEST_F(ParquetConformance, ChunksThatGrowInAnotherCodecStayBelowTheLimit) {
+  const auto schema = arrow::schema({Id("s", arrow::utf8(), 1)});
+  const auto write = [&](const std::string& key, int rows) {
+    const auto batch = Texts(
+        schema, rows, [](int i) { return fmt::format("a text that repeats itself {:08}", i); });
+    Write(key, {batch},
+          {.columns = {{.path = "s", .dictionary = DictionaryChoice::kNever}}, .page_rows = 100});
+    return batch;
+  };
+  Batches batches;
+  std::vector<RewriteInput> inputs;
+  for (int f = 0; f < 8; ++f) {
+    batches.push_back(write(fmt::format("in{}", f), f == 5 ? 3000 : 400));
+    inputs.push_back({.file = Input(fmt::format("in{}", f))});
+  }
+  RewriteTarget target;
+  target.codec = ParquetCodecNumber(ParquetCodec::kNone);
+  target.chunk_bytes_max = 40'000;
+  std::vector<RewriteStep> steps;
+  RewriteCounts counts;
+  ExpectSameRows(*Rewrite(inputs, schema, target, steps, counts), *ToTable(batches));
+  // Two files of 16,000 bytes a run; the large one alone would pass the limit.
+  ASSERT_EQ(steps.size(), 5U);
+  EXPECT_EQ(steps[0].kind, StepKind::kStitch);
+  EXPECT_EQ(steps[3].kind, StepKind::kDecode);
+  EXPECT_EQ(steps[3].reason, "a chunk too large to change");
+  EXPECT_EQ(counts.rows_decoded, 3000);
+  const auto out = Library("out/0");
+  for (int g = 0; g < out->metadata()->num_row_groups(); ++g) {
+    const auto group = out->metadata()->RowGroup(g);
+    if (group->num_rows() == 3000) continue;  // encoded anew: as the sink's limits say
+    EXPECT_LE(group->ColumnChunk(0)->total_compressed_size(), 40'000);
+  }
+
+  // What a footer does not say is seen while pages are appended; the rows are decoded then.
+  inputs[5].file = InputSaying("in5", parquet_field::column_metadata::kTotalUncompressedSize, 1);
+  counts = {};
+  ExpectSameRows(*Rewrite(inputs, schema, target, steps, counts), *ToTable(batches));
+  EXPECT_EQ(std::count_if(steps.begin(), steps.end(),
+                          [](const RewriteStep& step) { return step.kind == StepKind::kDecode; }),
+            0);
+  EXPECT_GE(counts.rows_decoded, 3000);
+  StitchCounts stitched;
+  const StitchedRun run({{.input = inputs[5].file, .row_group = 0}},
+                        {.chunk_bytes_max = 40'000, .codec = 0}, memory_, stitched);
+  std::string bytes;
+  MemorySink sink(bytes);
+  auto file = ParquetAssembler::Make(inputs[5].file->schema(), {.file_name = "out"}, sink);
+  ASSERT_TRUE(file.ok());
+  const Status refused = run.WriteTo(ctx_, *file);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.code(), Code::kRefused) << refused.ToString();
+  EXPECT_EQ(file->row_group_count(), 0);
+  // Pages that stay as they are count, too: nothing of them is written.
+  const auto size = bytes.size();
+  const StitchedRun verbatim({{.input = inputs[0].file, .row_group = 0}}, {.chunk_bytes_max = 100},
+                             memory_, stitched);
+  EXPECT_EQ(verbatim.WriteTo(ctx_, *file).code(), Code::kRefused);
+  EXPECT_EQ(bytes.size(), size);
+}
+
+TEST_F(ParquetConformance, CountsThatCannotBeAreNotCopied) {
+  const auto schema = arrow::schema({Id("s", arrow::utf8(), 1)});
+  Write("in", {Texts(schema, 100, [](int i) { return std::to_string(i); })});
+  for (const int64_t nulls : {-1, 101}) {
+    auto input = std::make_shared<ParquetInput>(std::move(*Input("in")));
+    auto& groups = input->footer.tree.Find(parquet_field::file_metadata::kRowGroups)->items();
+    groups[0]
+        .Find(parquet_field::row_group::kColumns)
+        ->items()[0]
+        .Find(parquet_field::column_chunk::kMetaData)
+        ->Find(parquet_field::column_metadata::kStatistics)
+        ->Set(parquet_field::statistics::kNullCount, ThriftValue::I64(nulls));
+    const CopiedRowGroup group(input, 0, {});
+    const WrittenFile file = WriteEncoded("out", schema, *input, {&group});
+    EXPECT_EQ(file.metrics.columns[0].null_count, std::nullopt);
+    const auto object = Object("out");
+    const auto verified = VerifyFile(
+        ctx_, VerifyMode::kFull, {.bytes = object.get(), .name = "out", .row_count = 100}, memory_);
+    EXPECT_TRUE(verified.ok()) << verified.status().ToString();
   }
 }
 

@@ -20,6 +20,11 @@ using namespace parquet_field;  // NOLINT: names of parquet.thrift
 // but the chunks grow.
 constexpr double kUniqueDictionaryShare = 0.4;
 constexpr int64_t kUniqueRowsPerByte = 2;
+// Where they are joined each entry stands for four values at most (ColumnStitcher unites the
+// dictionaries of others).
+constexpr int64_t kUniqueGrowth = 4;
+constexpr int64_t kSizeBelievedMax = int64_t{1} << 40;  // of what footers say and no file shows
+constexpr int32_t kUncompressed = 0;                    // CompressionCodec of parquet.thrift
 // Rows that leave nested columns have those columns decoded: above this share of the bytes all are.
 constexpr double kNestedShareMax = 0.5;
 
@@ -27,7 +32,9 @@ constexpr double kNestedShareMax = 0.5;
 struct Group {
   GroupRef ref;
   int64_t rows = 0, live_rows = 0, bytes = 0;
-  double unique_share = 0;       // of bytes in columns whose dictionaries hold unique values
+  // Of its largest chunk, and of all together, at most, in the codec wanted; `joined` where
+  // dictionaries of unique values have become values.
+  int64_t chunk_bytes = 0, joined_chunk_bytes = 0, joined_bytes = 0;
   double nested_share = 0;       // of bytes in nested columns
   bool has_other_codec = false;  // than the target wants
   CopyVerdict verdict;
@@ -82,26 +89,36 @@ class Planner {
   }
 
   Status Measure(const ParquetInput& file, Group& group) const {
-    double unique = 0, nested = 0;
+    double nested = 0;
     for (size_t c = 0; c < file.columns.size(); ++c) {
       PF_ASSIGN(
           const ChunkView view,
           ViewChunk(file.footer.chunk(group.ref.row_group, static_cast<int>(c)), file.file_name));
       group.bytes += view.bytes.length;
-      if (target_.codec && *target_.codec != view.codec) group.has_other_codec = true;
       const auto bytes = static_cast<double>(view.bytes.length);
       const int64_t dictionary_bytes =
           view.dictionary_page_offset ? view.data_page_offset - *view.dictionary_page_offset : 0;
+      int64_t growth = 1;
       // A column of few values may be nothing but its dictionary: there it takes next to no bytes a
       // row.
       if (static_cast<double>(dictionary_bytes) > kUniqueDictionaryShare * bytes &&
           dictionary_bytes * kUniqueRowsPerByte > view.num_values) {
-        unique += bytes;
+        growth = kUniqueGrowth;
       }
+      // What another codec makes of a page lies between the two; without one it is known.
+      const bool has_other_codec = target_.codec && *target_.codec != view.codec;
+      const int64_t recoded_bytes = has_other_codec
+                                        ? std::clamp(view.uncompressed_bytes, view.bytes.length,
+                                                     std::max(view.bytes.length, kSizeBelievedMax))
+                                        : view.bytes.length;
+      group.has_other_codec = group.has_other_codec || has_other_codec;
+      group.chunk_bytes = std::max(group.chunk_bytes, recoded_bytes);
+      group.joined_chunk_bytes = std::max(group.joined_chunk_bytes, growth * recoded_bytes);
+      const bool is_unpacked = has_other_codec && *target_.codec == kUncompressed;
+      group.joined_bytes += growth * (is_unpacked ? recoded_bytes : view.bytes.length);
       if (file.columns[c].max_repetition_level > 0) nested += bytes;
     }
     const double total = std::max(1.0, static_cast<double>(group.bytes));
-    group.unique_share = unique / total;
     group.nested_share = nested / total;
     return {};
   }
@@ -110,6 +127,10 @@ class Planner {
   std::string DecodeReason(const Group& group) const {
     if (!group.verdict.can_copy()) return group.verdict.Reason();
     if (target_.decodes_always) return "asked for";
+    const bool is_changed = group.live_rows < group.rows || group.has_other_codec;
+    if (is_changed && group.chunk_bytes > target_.chunk_bytes_max) {
+      return "a chunk too large to change";
+    }
     if (group.live_rows == group.rows) return "";
     return group.nested_share > kNestedShareMax ? "deleted rows in nested columns" : "";
   }
@@ -128,27 +149,23 @@ class Planner {
       EndRun();
       return;
     }
-    int64_t rows = group.live_rows, bytes = group.bytes, grown_bytes = GrownBytes(group);
+    int64_t rows = group.live_rows, bytes = group.bytes, joined_bytes = group.joined_bytes;
+    int64_t chunk_bytes = group.joined_chunk_bytes;
     for (const Group* other : run_) {
       rows += other->live_rows;
       bytes += other->bytes;
-      grown_bytes += GrownBytes(*other);
+      joined_bytes += other->joined_bytes;
+      chunk_bytes += other->joined_chunk_bytes;
     }
-    if (!run_.empty() && (rows > rows_max_ || bytes > target_.copy.row_group_bytes ||
-                          grown_bytes > target_.run_bytes_max)) {
+    if (!run_.empty() &&
+        (rows > rows_max_ || bytes > target_.copy.row_group_bytes ||
+         joined_bytes > target_.run_bytes_max || chunk_bytes > target_.chunk_bytes_max)) {
       EndRun();
     }
     run_.push_back(&group);
   }
 
   static constexpr int64_t kSmallShare = 8;
-
-  // Bytes of the group at most when dictionaries of unique values became values: there each entry
-  // stands for four values at most (ColumnStitcher unites the dictionaries of others).
-  static int64_t GrownBytes(const Group& group) {
-    return group.bytes +
-           static_cast<int64_t>(3 * group.unique_share * static_cast<double>(group.bytes));
-  }
 
   void EndRun() {
     if (run_.empty()) return;
@@ -276,6 +293,7 @@ class Runner {
  private:
   static StitchOptions OptionsFor(StitchOptions options, const RewriteTarget& target) {
     if (target.codec) options.codec = target.codec;
+    options.chunk_bytes_max = target.chunk_bytes_max;
     return options;
   }
 

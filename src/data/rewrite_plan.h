@@ -26,8 +26,9 @@ struct RewriteInput {
 struct RewriteTarget {
   CopyTarget copy;
   int64_t row_group_rows_max = int64_t{8} << 20;
-  // No run is joined beyond: some readers hold the size of a column chunk in 32 bits.
-  int64_t run_bytes_max = int64_t{1} << 30;
+  int64_t run_bytes_max = int64_t{1} << 30;  // no run is joined beyond
+  // No chunk is made beyond: runs end before, and row groups that would pass it alone are decoded.
+  int64_t chunk_bytes_max = kChunkBytesMax;
   // Steps of the first kind only where nothing else is to be done: what a dry run compares with.
   bool decodes_always = false;
   // CompressionCodec of parquet.thrift that row groups shall have: those with another one are

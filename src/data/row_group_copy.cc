@@ -162,6 +162,21 @@ void CutStatistics(const LeafColumn& column, size_t bytes_max, ThriftValue& chun
   cut(statistics::kMaxValue, statistics::kIsMaxValueExact, false);
 }
 
+// Counts that cannot be: more nulls or distinct values than values, or less than none.
+void DropImpossibleCounts(const LeafColumn& column, int64_t num_values, ThriftValue& chunk) {
+  ThriftValue* const stats =
+      chunk.Find(column_chunk::kMetaData)->Find(column_metadata::kStatistics);
+  if (stats == nullptr || stats->type() != ThriftType::kStruct) return;
+  const auto keep_up_to = [&](int16_t id, int64_t count_max) {
+    const ThriftValue* const count = stats->Find(id);
+    if (count == nullptr) return;
+    const bool is_count = count->type() == ThriftType::kI64 || count->type() == ThriftType::kI32;
+    if (!is_count || count->AsInt() < 0 || count->AsInt() > count_max) stats->Remove(id);
+  };
+  keep_up_to(statistics::kNullCount, column.max_definition_level == 0 ? 0 : num_values);
+  keep_up_to(statistics::kDistinctCount, num_values);
+}
+
 // The new file says that bounds are ordered as types are, and not who wrote them: those of another
 // order, and the deprecated ones that were wrong in old writers, would be believed.
 void DropUntrueBounds(const LeafColumn& column, BoundOrder order, ThriftValue& chunk) {
@@ -232,6 +247,7 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
   if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
   DropUntrueBounds(column, order, encoded.chunk);
+  DropImpossibleCounts(column, view.num_values, encoded.chunk);
   if (bound_bytes_max > 0) {
     const auto limit = static_cast<size_t>(bound_bytes_max);
     CutStatistics(column, limit, encoded.chunk);

@@ -70,6 +70,7 @@ DOCUMENTS = {
                     # a dry run ends here
                     "bytes_out?": "count", "rows_out?": "count", "row_groups_out?": "count", "row_groups_copied?": "count", "rows_decoded?": "count",
                     "pages?": {"copied": "count", "recompressed": "count", "remapped": "count", "materialised": "count"},
+                    "verified?": {"mode": "text", "pages": "count", "pages_compared": "count", "rows_compared": "count", "pages_unread": "count"},
                     "columns?": [{"path": "text", "chunks_copied": "count", "pages_copied": "count", "pages_changed": "count", "rows_decoded": "count",
                                  "decode_reason": "text"}]},
     "file inspect": {"files": [{   # "?": some formats only, or not of a file that cannot be read, whose "error" says why
