@@ -85,10 +85,6 @@ class Server:
     def number(self, text):
         return int(self.sql(text))
 
-    def rows_and_hash(self, select):
-        """Count and order-independent hash of a SELECT's rows, with every type as text."""
-        return self.sql("SELECT count(), sum(cityHash64(formatRow('TSV', *))) FROM (%s)" % select).split()
-
     def folder_of(self, database, table):
         return self.sql("SELECT data_paths[1] FROM system.tables WHERE database = %s AND name = %s"
                         % (literal(database), literal(table))).rstrip("\n")
