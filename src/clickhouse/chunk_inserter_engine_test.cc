@@ -259,6 +259,36 @@ TEST_F(ChunkInserterTest, ContentIsComparedAfterTheInsertsOwnConversions) {
   EXPECT_EQ(*counted, ContentAnswer::kNotComparable);
 }
 
+TEST_F(ChunkInserterTest, ContentIsComparedOfEveryWayToNameTheColumns) {
+  const std::string select = "SELECT id, [toString(id)], [toUInt8(id % 7)], v FROM src";
+  for (const std::string list :
+       {"", "(id, n.k, n.v, eph)", "(* EXCEPT (d, z), eph)", "(id, `n.k`, `n`.`v`, eph)"}) {
+    SCOPED_TRACE(list);
+    const bool is_listed = !list.empty();
+    Open("CREATE TABLE default.src (id UInt64, v Int32) ENGINE = MergeTree ORDER BY id",
+         is_listed ? "CREATE TABLE default.dst (id UInt64, n Nested(k String, v UInt8), eph Int32 "
+                     "EPHEMERAL, d Int64 DEFAULT eph * 2, z AggregateFunction(sum, UInt64), al "
+                     "String ALIAS toString(id)) ENGINE = MergeTree ORDER BY id"
+                   : "CREATE TABLE default.dst (id UInt64, n Nested(k String, v UInt8), d Int64) "
+                     "ENGINE = MergeTree ORDER BY id",
+         "SELECT number, number FROM numbers(25003)");
+    const std::string insert = "INSERT INTO dst " + list + " " + select;
+    const auto outcome = Insert(insert, ChunkedPlan(1));
+    ASSERT_TRUE(outcome.ok()) << outcome.status().ToString();
+    const auto target = ParseInsertSelect(insert);
+    ASSERT_TRUE(target.ok());
+    ContentQuestion question{.select = target->select,
+                             .current_database = "default",
+                             .insert_columns = target->columns,
+                             .memory_bytes_max = 0};
+    const auto equal = CheckContent(*ctx_, *engine_, *tables_, question);
+    ASSERT_TRUE(equal.ok()) << equal.status().ToString();
+    EXPECT_EQ(*equal, ContentAnswer::kEqual);
+    question.select = "SELECT id, [toString(id)], [toUInt8(id % 7 + (id = 77))], v FROM src";
+    EXPECT_EQ(CheckContent(*ctx_, *engine_, *tables_, question).status().code(), Code::kCorruption);
+  }
+}
+
 TEST_F(ChunkInserterTest, AnEngineKilledAfterAnInsertGoesOnAtThatChunk) {
   Open(kSource, kDestination, kFill);
   faults_.Set("clickhouse.chunk_inserted", [&](int64_t hit) {

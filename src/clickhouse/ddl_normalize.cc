@@ -267,7 +267,7 @@ class Normalizer {
     });
     if (is_known) return {};
     return Refuse(kCodecPf, fmt::format("column {} uses a codec unknown here: {}", column, codec),
-                  "use an engine that knows it: --clickhouse-binary or --clickhouse-url");
+                  "use an engine that knows it: --clickhouse-binary=/usr/bin/clickhouse");
   }
 
   Status TakeOutElements() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/files.h"
 #include "clickhouse/job_rig.h"
@@ -221,6 +222,38 @@ TEST_F(ImportOutcome, TheScratchTableOfARunThatDiedIsDroppedByTheNextOne) {
   EXPECT_EQ(imported->imported, 1);
   EXPECT_EQ(rig_.Ask(kScratch), "0");
 }
+
+// An importer that sleeps past its lease between two parts: another publishes the artifact and
+// cleans up, before the sleeper stages the second part.
+class FencedImport : public ImportOutcome, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(FencedImport, LeavesNothingBehind) {
+  FinishOfTwoPieces();
+  bool has_slept = false;
+  rig_.faults().Set(GetParam(), [&](int64_t) -> Status {
+    if (std::exchange(has_slept, true)) return {};
+    rig_.ShiftStoreClockMs(60'000);
+    PF_ASSIGN(const JobView view, rig_.state().View(rig_.ctx(), rig_.job_id));
+    PF_TRY(rig_.state().Fence(rig_.ctx(), view.live_commits.at(0).id, "later", 10'000));
+    return {};
+  });
+  const auto imported = Import(Serial());
+  EXPECT_FALSE(imported.ok() && StatusOf(*imported).ok());
+  EXPECT_TRUE(has_slept);
+  EXPECT_EQ(Litter(), std::vector<std::string>{});
+  rig_.ShiftStoreClockMs(60'000);
+  ImportRequest request = Serial();
+  request.owner = "later";
+  const auto later = Import(request);
+  ASSERT_TRUE(later.ok()) << later.status().ToString();
+  EXPECT_EQ(later->imported, 1);
+  EXPECT_EQ(Rows(), "2");
+  EXPECT_EQ(Litter(), std::vector<std::string>{});
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, FencedImport,
+                         ::testing::Values("clickhouse.piece_staged", "clickhouse.pieces_staged",
+                                           "publish.staged"));
 
 TEST_F(ImportOutcome, RowsOfAnotherTargetExplainNothing) {
   Finish(kTwoParts);

@@ -26,20 +26,40 @@ Status CannotPlace(const ImportTarget& target, const Status& why) {
 }
 
 constexpr std::string_view kProbePrefix = "pftmp_probe_";
-constexpr int64_t kProbeLifeMsMax = 3'600'000;  // a check takes milliseconds
+constexpr int kProbesMax = 8;  // tries of a probe that another import takes for a dead one's
 
-// What killed imports left of the check. A young one may be that of a living import, whose lock may
-// be in another state store.
-void RemoveOldProbes(const Context& ctx, const ImportTarget& target) {
+// What killed imports left of the check. A living one, maybe of another state store, holds the lock
+// of its folder.
+void RemoveDeadProbes(const Context& ctx, const ImportTarget& target) {
   const Result<std::vector<std::string>> names = ListNames(target.detached());
   if (!names.ok()) return;  // the check itself says what is wrong there
   for (const std::string& name : *names) {
-    const std::filesystem::path path = target.detached() / name;
-    struct stat info {};
-    if (!name.starts_with(kProbePrefix) || lstat(path.c_str(), &info) != 0) continue;
-    if (ctx.clock.NowMs() - int64_t{info.st_mtim.tv_sec} * 1000 > kProbeLifeMsMax)
-      Ignore(ctx, RemoveTree(path), "an empty folder stays");
+    if (!name.starts_with(kProbePrefix)) continue;
+    const Result<FileLock> lock = FileLock::TryTakeDirectory(target.detached() / name);
+    if (lock.ok()) Ignore(ctx, RemoveTree(target.detached() / name), "an empty folder stays");
   }
+}
+
+// kConflict: another import took the folder for a dead one's before it was locked.
+Status Probe(const Context& ctx, const ImportTarget& target) {
+  const std::string name = std::string(kProbePrefix) + RandomHex(ctx.random, 8);
+  const std::filesystem::path probe = target.detached() / name,
+                              renamed = target.detached() / (name + "_renamed");
+  PF_TRY(MakeDirectories(probe, 0750));
+  const Result<FileLock> lock = FileLock::TryTakeDirectory(probe);
+  if (!lock.ok()) {
+    const Code code = lock.status().code();
+    return code == Code::kNotFound ? Status(lock.status()).As(Code::kConflict) : lock.status();
+  }
+  const auto attempt = [&]() -> Status {
+    PF_TRY(WriteFileDurably(probe / "probe", "probe"));
+    PF_TRY(GiveToOwner(probe, target.owner_uid, target.owner_gid));
+    return RenameNoReplace(probe, renamed);
+  };
+  const Status status = attempt();
+  Ignore(ctx, RemoveTree(probe), "the probe is empty");
+  Ignore(ctx, RemoveTree(renamed), "the probe is empty");
+  return status;
 }
 
 Status ChangeOwner(int directory_fd, const char* name, uid_t uid, gid_t gid,
@@ -130,19 +150,11 @@ Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const 
 }
 
 Status ProbeDetached(const Context& ctx, const ImportTarget& target) {
-  RemoveOldProbes(ctx, target);
-  const std::string name = std::string(kProbePrefix) + RandomHex(ctx.random, 8);
-  const std::filesystem::path probe = target.detached() / name,
-                              renamed = target.detached() / (name + "_renamed");
-  const auto attempt = [&]() -> Status {
-    PF_TRY(MakeDirectories(probe, 0750));
-    PF_TRY(WriteFileDurably(probe / "probe", "probe"));
-    PF_TRY(GiveToOwner(probe, target.owner_uid, target.owner_gid));
-    return RenameNoReplace(probe, renamed);
-  };
-  const Status status = attempt();
-  Ignore(ctx, RemoveTree(probe), "the probe is empty");
-  Ignore(ctx, RemoveTree(renamed), "the probe is empty");
+  RemoveDeadProbes(ctx, target);
+  Status status = Probe(ctx, target);
+  for (int tries = 1; !status.ok() && status.code() == Code::kConflict && tries < kProbesMax;
+       ++tries)
+    status = Probe(ctx, target);
   return status.ok() ? status : CannotPlace(target, status);
 }
 

@@ -37,10 +37,10 @@ struct ImportTarget {
 // that is not local or is encrypted (PF2103), data folder not visible from here (PF2124).
 Result<ImportTarget> ReadImportTarget(const Context& ctx, Engine& engine, const TableName& table);
 
-// Removes what killed imports left of this check more than an hour ago, then makes, renames and
-// removes an empty detached/pftmp_probe_<random>, and gives a file in it to the table's owner:
-// equal device numbers do not promise that a rename works. kRefused (PF2124) naming path, user and
-// owner needed. Several at once do not disturb each other.
+// Removes what killed imports left of this check, then makes, renames and removes an empty
+// detached/pftmp_probe_<random>, and gives a file in it to the table's owner: equal device numbers
+// do not promise that a rename works. kRefused (PF2124) naming path, user and owner needed. Several
+// at once do not disturb each other: a living one holds the lock of its folder.
 Status ProbeDetached(const Context& ctx, const ImportTarget& target);
 
 // The same question without trying: the rights of this user. kRefused (PF2124). A look only.

@@ -56,23 +56,23 @@ TEST_F(ImportUnit, ABoundDirectoryIsFoundUnderAnEarlierToken) {
   }
 }
 
-// A young one may be that of an import that runs now, with another state store.
-TEST_F(ImportUnit, OnlyOldProbesAreRemoved) {
+// A living one holds the lock of its folder, whichever state store its import has.
+TEST_F(ImportUnit, ProbesOfTheDeadAreRemovedAndOfTheLivingLeft) {
   ImportTarget target;
   target.table = {"db", "t"};
   target.data_path = directory_.path();
   target.owner_uid = geteuid();
   target.owner_gid = getegid();
-  const fs::path young = target.detached() / "pftmp_probe_1",
-                 old = target.detached() / "pftmp_probe_2",
+  const fs::path living = target.detached() / "pftmp_probe_1",
+                 dead = target.detached() / "pftmp_probe_2_renamed",
                  other = target.detached() / "pftmp_all_1_1_0";
-  for (const fs::path& path : {young, old, other}) ASSERT_TRUE(MakeDirectories(path, 0750).ok());
-  for (const fs::path& path : {old, other})
-    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  for (const fs::path& path : {living, dead, other}) ASSERT_TRUE(MakeDirectories(path, 0750).ok());
+  const auto lock = FileLock::TryTakeDirectory(living);
+  ASSERT_TRUE(lock.ok());
   const Status probed = ProbeDetached(world_.context(), target);
   EXPECT_TRUE(probed.ok()) << probed.ToString();
-  EXPECT_TRUE(fs::exists(young));
-  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(living));
+  EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(other));
   EXPECT_EQ(std::distance(fs::directory_iterator(target.detached()), fs::directory_iterator()), 2);
 }

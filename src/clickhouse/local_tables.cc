@@ -126,18 +126,6 @@ std::vector<PartColumn> StoredColumns(const CreateTable& table) {
   return columns;
 }
 
-std::vector<std::string> InsertableColumns(const CreateTable& table) {
-  std::vector<std::string> names;
-  for (const ColumnDefinition& column : table.columns) {
-    if (column.default_kind == "MATERIALIZED" || column.default_kind == "ALIAS" ||
-        column.default_kind == "EPHEMERAL") {
-      continue;
-    }
-    names.push_back(column.name);
-  }
-  return names;
-}
-
 // SYNC waits for statements that use the tables.
 constexpr int64_t kDropTimeoutMs = 60'000, kDropTimeoutOnStopMs = 10'000;
 

@@ -125,8 +125,6 @@ class LocalTables {
 // Columns that a part of the table may hold, with their types, in order.
 std::vector<PartColumn> StoredColumns(const CreateTable& table);
 
-// Columns that an INSERT without a column list writes, in order.
-std::vector<std::string> InsertableColumns(const CreateTable& table);
 // Drops every database that is not the engine's own. `timeout_ms`: how long it may stay silent.
 Status DropUserDatabases(const Context& ctx, Engine& engine, int64_t timeout_ms);
 // Rows of a TabSeparated answer, unescaped.

@@ -250,6 +250,23 @@ Result<std::vector<Thing>> PartCommitter::ThingsOf(const Context& ctx, const Com
   return found == announced_.end() ? std::vector<Thing>() : found->second;
 }
 
+Status PartCommitter::RemoveStaged(const std::set<uint64_t>& serials) const {
+  PF_ASSIGN(const std::vector<std::string> names, ListNames(target_.detached()));
+  for (const std::string& name : names) {
+    const auto serial = SerialOfStagedName(name);
+    if (serial && serials.contains(*serial)) PF_TRY(RemoveTree(target_.detached() / name));
+  }
+  return {};
+}
+
+// A fence draws another serial only while nothing is bound, so what lies under one that is no
+// longer the commit's is not bound and never will be.
+Status PartCommitter::Forget(const Context& ctx, const Commit& fenced) {
+  PF_ASSIGN(const Commit now, state_.GetCommit(ctx, fenced.id));
+  if (now.serial == fenced.serial) return {};
+  return RemoveStaged({fenced.serial});
+}
+
 // Removes what was staged under any serial of this commit. Nothing of it is bound any more: the
 // commit is PUBLISHED or ABORTED.
 Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScope& scope) {
@@ -270,11 +287,7 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     if (thing.uuid == target_.table_uuid) serials.insert(serial);
   }
   if (!serials.empty()) {
-    PF_ASSIGN(const std::vector<std::string> names, ListNames(target_.detached()));
-    for (const std::string& name : names) {
-      const auto serial = SerialOfStagedName(name);
-      if (serial && serials.contains(*serial)) PF_TRY(RemoveTree(target_.detached() / name));
-    }
+    PF_TRY(RemoveStaged(serials));
     PF_ASSIGN(const std::vector<Piece> pieces, scope.Pieces(ctx));
     // An earlier holder of the fence may have checked what this run would not.
     if (settings_.checks_table || pieces.size() > 1 || fenced.epoch != kFirstEpoch) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,7 @@ class PartCommitter final : public Committer {
 
   Result<Prepared> Prepare(const Context& ctx, const Commit& proposal) override;
   Result<Staged> Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
+  Status Forget(const Context& ctx, const Commit& fenced) override;
   Status Take(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
   Result<Evidence> Inspect(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
   Result<Json> Apply(const Context& ctx, const Commit& fenced, CommitScope& scope) override;
@@ -88,6 +90,8 @@ class PartCommitter final : public Committer {
   // asks the engine to end them.
   Status WaitForStatements(const Context& ctx, const Commit& fenced, uint64_t epoch_end);
   Status SyncTarget() const;
+  // Removes what was staged under these serials.
+  Status RemoveStaged(const std::set<uint64_t>& serials) const;
 
   StateReader& state_;
   const StoreOfBucket store_of_bucket_;

@@ -502,14 +502,12 @@ Status RewriteAttempt::Verify(const Context& ctx) {
   if (IsCollapsingEngine(destination_ddl().table.engine) || settings_.ttl == TtlPolicy::kApply)
     return {};
   PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
-  const Result<ContentAnswer> answer = CheckContent(
-      ctx, *local, *tables_,
-      ContentQuestion{.select = target.select,
-                      .current_database = job_.source_database,
-                      .insert_columns = target.columns.empty()
-                                            ? InsertableColumns(destination_ddl().table)
-                                            : target.columns,
-                      .memory_bytes_max = tuning_.max_memory_usage_bytes});
+  const Result<ContentAnswer> answer =
+      CheckContent(ctx, *local, *tables_,
+                   ContentQuestion{.select = target.select,
+                                   .current_database = job_.source_database,
+                                   .insert_columns = target.columns,
+                                   .memory_bytes_max = tuning_.max_memory_usage_bytes});
   return answer.ok() ? Status() : answer.status();
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/sql_text.h"
 
@@ -33,6 +34,45 @@ std::string ColumnList(const std::vector<std::string>& columns) {
   return fmt::format("{}", fmt::join(quoted, ", "));
 }
 
+// Of an INSERT: its list of columns with brackets ("" = none), and those whose values are compared.
+struct InsertColumns {
+  std::string list;
+  std::vector<std::string> compared;
+};
+
+// The table's own columns, as the engine has them: a Nested column is several, and what the list
+// says may be an expression, as in (* EXCEPT (a)), or an EPHEMERAL column, which nobody can read.
+Result<InsertColumns> ReadInsertColumns(const Context& ctx, Engine& engine, const TableName& table,
+                                        const std::vector<std::string>& listed) {
+  PF_ASSIGN(const QueryOutcome found,
+            engine.Query(ctx,
+                         fmt::format("SELECT name, default_kind FROM system.columns WHERE database "
+                                     "= {} AND table = {} ORDER BY position",
+                                     QuoteString(table.database), QuoteString(table.table)),
+                         {}));
+  std::set<std::string> stored, ephemeral;
+  InsertColumns columns;
+  for (const std::vector<std::string>& row : SplitTsv(found.text)) {
+    const std::string &name = row.at(0), &kind = row.at(1);
+    if (kind == "EPHEMERAL") ephemeral.insert(name);
+    if (kind == "EPHEMERAL" || kind == "MATERIALIZED" || kind == "ALIAS") continue;
+    stored.insert(name);
+    columns.compared.push_back(name);
+  }
+  if (listed.empty()) return columns;
+  std::vector<std::string> entries, named;
+  bool are_all_names = true;
+  for (const std::string& entry : listed) {
+    const bool is_stored = stored.contains(entry), is_name = is_stored || ephemeral.contains(entry);
+    entries.push_back(is_name ? QuoteIdentifier(entry) : entry);
+    if (is_stored) named.push_back(entry);
+    are_all_names = are_all_names && is_name;
+  }
+  columns.list = fmt::format("({})", fmt::join(entries, ", "));
+  if (are_all_names) columns.compared = std::move(named);
+  return columns;
+}
+
 // Count and order-free hash of all rows of a table. The text of a value is hashed, since the hash
 // function does not take every type.
 std::string HashColumns(const std::vector<std::string>& columns) {
@@ -51,28 +91,26 @@ class ContentTwin {
         destination_(QuoteTable(destination.database, destination.table)) {}
 
   // "<count>\t<hash>\n" of what the SELECT would insert.
-  Result<std::string> Hash(const Context& ctx, const ContentQuestion& question,
-                           const QueryOptions& options) {
-    Result<std::string> hash = Measure(ctx, question, options);
+  Result<std::string> Hash(const Context& ctx, const InsertColumns& columns,
+                           std::string_view select, const QueryOptions& options) {
+    Result<std::string> hash = Measure(ctx, columns, select, options);
     const Status dropped = Drop(ctx);
     if (hash.ok()) PF_TRY(dropped);
     return hash;
   }
 
  private:
-  Result<std::string> Measure(const Context& ctx, const ContentQuestion& question,
-                              const QueryOptions& options) {
+  Result<std::string> Measure(const Context& ctx, const InsertColumns& columns,
+                              std::string_view select, const QueryOptions& options) {
     PF_TRY(Drop(ctx));
     PF_TRY(engine_.Query(
         ctx, fmt::format("CREATE TABLE {} AS {} ENGINE = Null", rows_, destination_), {}));
     PF_TRY(engine_.Query(ctx,
                          fmt::format("CREATE MATERIALIZED VIEW {} ENGINE = Memory AS SELECT {} "
                                      "FROM {}",
-                                     sums_, HashColumns(question.insert_columns), rows_),
+                                     sums_, HashColumns(columns.compared), rows_),
                          {}));
-    PF_TRY(engine_.Query(ctx,
-                         fmt::format("INSERT INTO {} ({}) {}", rows_,
-                                     ColumnList(question.insert_columns), question.select),
+    PF_TRY(engine_.Query(ctx, fmt::format("INSERT INTO {} {} {}", rows_, columns.list, select),
                          options));
     PF_ASSIGN(const QueryOutcome sums,
               engine_.Query(ctx, fmt::format("SELECT sum(c), sum(h) FROM {}", sums_), {}));
@@ -143,16 +181,17 @@ Result<ContentAnswer> CheckContent(const Context& ctx, Engine& engine, LocalTabl
     options.settings["max_memory_usage"] = fmt::format("{}", question.memory_bytes_max);
   const std::string destination =
       QuoteTable(tables.destination().database, tables.destination().table);
-  PF_ASSIGN(
-      const QueryOutcome found,
-      engine.Query(
-          ctx, fmt::format("SELECT {} FROM {}", HashColumns(question.insert_columns), destination),
-          options));
+  PF_ASSIGN(const InsertColumns columns,
+            ReadInsertColumns(ctx, engine, tables.destination(), question.insert_columns));
+  PF_ASSIGN(const QueryOutcome found,
+            engine.Query(
+                ctx, fmt::format("SELECT {} FROM {}", HashColumns(columns.compared), destination),
+                options));
   ContentTwin twin(engine, tables.destination());
-  PF_ASSIGN(const std::string expected, twin.Hash(ctx, question, options));
+  PF_ASSIGN(const std::string expected, twin.Hash(ctx, columns, question.select, options));
   if (expected == found.text) return ContentAnswer::kEqual;
   // now(), rand() and the like: only the counts can be compared then.
-  PF_ASSIGN(const std::string again, twin.Hash(ctx, question, options));
+  PF_ASSIGN(const std::string again, twin.Hash(ctx, columns, question.select, options));
   const auto count_of = [](std::string_view text) { return text.substr(0, text.find('\t')); };
   if (again != expected && count_of(expected) == count_of(found.text) &&
       count_of(again) == count_of(found.text)) {

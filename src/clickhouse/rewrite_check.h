@@ -32,13 +32,11 @@ Status CheckRanges(const Context& ctx, LocalTables& tables, const std::vector<Ro
                    int64_t visible_rows);
 
 // V5: the order-free hash of the inserted columns equals that of the SELECT over the whole
-// source part. The select is the user's, without the INSERT; `columns` are the destination's
-// insertable columns in order. Only for plain MergeTree.
+// source part. The select is the user's, without the INSERT. Only for plain MergeTree.
 struct ContentQuestion {
   std::string select;
   std::string current_database;
-  std::vector<std::string>
-      insert_columns;  // of the INSERT's own list, else every insertable column
+  std::vector<std::string> insert_columns;  // the INSERT's own list; empty = it has none
   int64_t memory_bytes_max = 0;
 };
 // kNotComparable: the SELECT gives other values each time it runs (now(), rand()); the counts

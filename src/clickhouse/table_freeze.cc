@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -209,6 +210,16 @@ Status FreezeAs(const Context& ctx, Engine& engine, const TableName& table,
   return {};
 }
 
+// UNFREEZE removes parts, not the folders that they were in. One that is not empty is of another
+// table under the same name.
+void RemoveEmptyFolders(const Place& place, const std::string& name) {
+  const std::filesystem::path shadow = place.disk->path / "shadow";
+  std::filesystem::path folder = FrozenFolder(place, name);
+  for (; folder != shadow && folder.has_relative_path(); folder = folder.parent_path()) {
+    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) return;
+  }
+}
+
 Status FreezeThenName(const Context& ctx, Engine& engine, const TableName& table,
                       const std::vector<Place>& places, const std::string& name) {
   const std::string unnamed = UnnamedPrefix(table, name) + RandomHex(ctx.random, 8);
@@ -282,6 +293,12 @@ Status UnfreezeTable(const Context& ctx, Engine& engine, const TableName& table,
   PF_TRY(engine.Query(
       ctx, fmt::format("ALTER TABLE {} UNFREEZE WITH NAME {}", table.ToSql(), QuoteString(name)),
       {}));
+  const Result<TableLocation> location = ReadTableLocation(ctx, engine, table);
+  if (!location.ok()) {
+    Ignore(ctx, location.status(), "empty folders of the freeze stay");
+    return {};
+  }
+  for (const Place& place : PlacesOf(*location)) RemoveEmptyFolders(place, name);
   return {};
 }
 

@@ -28,7 +28,8 @@ Status CheckFreezeName(const std::string& name);
 Result<FreezeEnd> FreezeTable(const Context& ctx, Engine& engine, const TableName& table,
                               const std::string& name);
 
-// ALTER TABLE … UNFREEZE WITH NAME: removes the hard links of this table.
+// ALTER TABLE … UNFREEZE WITH NAME: removes the hard links of this table, and the folders that it
+// leaves empty, where this process may.
 Status UnfreezeTable(const Context& ctx, Engine& engine, const TableName& table,
                      const std::string& name);
 

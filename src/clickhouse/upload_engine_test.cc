@@ -204,16 +204,21 @@ TEST(FreezeTable, TheSameAgainChangesNothingAndAnotherMomentIsRefused) {
   rig.Run({"INSERT INTO shop.orders SELECT 5000, 1, toDate('2024-01-01')"});
   EXPECT_EQ(freeze().status().explanation().pf_number, 2127);
   EXPECT_EQ(FrozenParts(rig, "f9"), parts);
-  // The remedy works: UNFREEZE leaves empty folders, which are no freeze.
+  // The remedy works, and leaves no empty folders.
   ASSERT_TRUE(UnfreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
+  EXPECT_EQ(ShadowNames(rig), std::set<std::string>{});
   const auto again = freeze();
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_EQ(*again, FreezeEnd::kMade);
   EXPECT_EQ(FrozenParts(rig, "f9").size(), 4u);
   EXPECT_EQ(ShadowNames(rig), std::set<std::string>{"f9"});
-  // The server itself can take away what was renamed.
+  // The server itself can take away what was renamed. What another table has under the name stays.
+  const std::filesystem::path other =
+      *rig.server().data_path() / "shadow/f9/store/abc/abc-of-another-table";
+  ASSERT_TRUE(MakeDirectories(other).ok());
   ASSERT_TRUE(UnfreezeTable(rig.ctx(), rig.server(), rig.source, "f9").ok());
   EXPECT_TRUE(FrozenParts(rig, "f9").empty());
+  EXPECT_TRUE(std::filesystem::exists(other));
 }
 
 TEST(FreezeTable, AHalfMadeFreezeOfAKilledRunIsMadeAgain) {

@@ -113,11 +113,10 @@ class PartVerification {
     }
     PF_TRY(tables.AttachSources(ctx, directories));
     PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
-    ContentQuestion question{.select = target.select,
-                             .current_database = job_.source_database,
-                             .insert_columns = target.columns,
-                             .memory_bytes_max = 0};
-    if (question.insert_columns.empty()) question.insert_columns = InsertableColumns(destination);
+    const ContentQuestion question{.select = target.select,
+                                   .current_database = job_.source_database,
+                                   .insert_columns = target.columns,
+                                   .memory_bytes_max = 0};
     PF_ASSIGN(const ContentAnswer answer, CheckContent(ctx, engine, tables, question));
     if (answer == ContentAnswer::kNotComparable)
       NotCompared(seen, "the SELECT gives other values each time it runs");

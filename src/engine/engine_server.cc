@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "base/files.h"
@@ -99,9 +100,12 @@ Result<RunningEngine> StartEngine(const EngineServerOptions& options) {
   if (!options.pid_file.empty()) {
     PF_ASSIGN(engine.pid_file, HoldPidFile(options.pid_file));
   }
+  PF_ASSIGN(EngineSetup setup, WriteEngineSetup(options));
+  // The library takes its zone from the environment and none from its configuration, which would
+  // read times of a server in another zone as those of this process.
+  if (!setup.timezone.empty()) setenv("TZ", setup.timezone.c_str(), 1);
   PF_ASSIGN(engine.library, ChdbLibrary::Load(options.library));
   engine.library->DisableSignalHandlers();
-  PF_ASSIGN(EngineSetup setup, WriteEngineSetup(options));
   PF_ASSIGN(engine.keep, ChdbConnection::Open(engine.library, setup.arguments));
   PF_TRY(engine.keep->Run(kQueryLog, "TabSeparated", {}));
   PF_TRY(engine.keep->Run(kPartLog, "TabSeparated", {}));

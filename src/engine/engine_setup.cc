@@ -82,11 +82,19 @@ Status MergeLeaves(const std::filesystem::path& file, const std::vector<std::str
   return {};
 }
 
-// The users of a server's configuration, from the file that it names, or users.xml beside it.
-Result<StandInUsers> UsersOf(const EngineServerOptions& options) {
+// The keys of a server's configuration with the options over them; of the options alone when there
+// is no file.
+Result<std::map<std::string, std::string>> ConfigLeaves(const EngineServerOptions& options) {
   std::map<std::string, std::string> config;
-  PF_TRY(MergeLeaves(options.config_file, {"config.d", "conf.d"}, config));
+  if (!options.config_file.empty())
+    PF_TRY(MergeLeaves(options.config_file, {"config.d", "conf.d"}, config));
   for (const auto& [key, value] : options.config) config[key] = value;
+  return config;
+}
+
+// The users of a server's configuration, from the file that it names, or users.xml beside it.
+Result<StandInUsers> UsersOf(const EngineServerOptions& options,
+                             const std::map<std::string, std::string>& config) {
   std::filesystem::path users = "users.xml";
   for (const char* key : {"users_config", "user_directories.users_xml.path"}) {
     if (const auto found = config.find(key); found != config.end()) users = found->second;
@@ -153,7 +161,6 @@ Result<std::map<std::string, std::string>> EngineConfig(const EngineServerOption
   std::map<std::string, std::string> config = {
       {"max_partition_size_to_drop", "0"},
       {"max_table_size_to_drop", "0"},
-      {"timezone", "UTC"},
       {"user_files_path", (folder / "user_files" / "").string()},
       {"user_scripts_path", (folder / "user_scripts" / "").string()},
       {"format_schema_path", (folder / "format_schemas" / "").string()},
@@ -213,6 +220,9 @@ Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   EngineSetup setup;
   setup.arguments = {"--path=" + data_path.string(),
                      "--config-file=" + (folder / "config.xml").string()};
+  PF_ASSIGN(const auto leaves, ConfigLeaves(options));
+  if (const auto zone = leaves.find("timezone"); zone != leaves.end())
+    setup.timezone = zone->second;
   PF_ASSIGN(const auto config, EngineConfig(options, folder));
   PF_ASSIGN(const std::string xml, WriteClickHouseXml(config));
   PF_TRY(WriteFileDurably(folder / "restricted-users.xml", RestrictedUsersXml()));
@@ -222,7 +232,7 @@ Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options) {
   }
   PF_TRY(LinkConfig(options.config_file, folder));
   PF_TRY(WriteFileDurably(folder / "config.d" / "zz-partforge-engine.xml", xml));
-  PF_ASSIGN(StandInUsers users, UsersOf(options));
+  PF_ASSIGN(StandInUsers users, UsersOf(options, leaves));
   PF_TRY(WriteFileDurably(folder / "users.xml", users.xml));
   setup.password = std::move(users.password);
   setup.password_sha256 = std::move(users.password_sha256);

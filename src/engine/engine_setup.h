@@ -38,6 +38,7 @@ struct EngineSetup {
   std::vector<std::string> arguments;  // of the library: --path, --config-file
   Secret password = {};                // what requests must bring, as above
   std::string password_sha256 = {};
+  std::string timezone = {};  // that the configuration names; empty = none
 };
 // Writes the folder. Errors of the file system, and kCorruption for a malformed users file.
 Result<EngineSetup> WriteEngineSetup(const EngineServerOptions& options);

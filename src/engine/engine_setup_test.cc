@@ -64,6 +64,22 @@ TEST(EngineSetup, AServersConfigurationIsLinkedAndOursComesLast) {
   EXPECT_EQ(Leaves(folder / "users.xml")["profiles.default.max_threads"], "3");
   EXPECT_EQ(Leaves(folder / "users.xml")["users.default.password"], "");
   EXPECT_EQ(setup->password.Reveal(), "new");
+  EXPECT_EQ(setup->timezone, "");
+}
+
+TEST(EngineSetup, TheZoneIsThatOfTheOptionsOrOfTheServersConfiguration) {
+  const testing::TempDir dir;
+  std::filesystem::create_directories(dir / "etc/config.d");
+  std::ofstream(dir / "etc/config.xml") << "<clickhouse><timezone>UTC</timezone></clickhouse>";
+  std::ofstream(dir / "etc/config.d/z.xml")
+      << "<clickhouse><timezone>Asia/Tokyo</timezone></clickhouse>";
+  EngineServerOptions options;
+  options.data_path = dir / "data";
+  EXPECT_EQ(WriteEngineSetup(options)->timezone, "");
+  options.config_file = dir / "etc/config.xml";
+  EXPECT_EQ(WriteEngineSetup(options)->timezone, "Asia/Tokyo");
+  options.config["timezone"] = "Europe/Berlin";
+  EXPECT_EQ(WriteEngineSetup(options)->timezone, "Europe/Berlin");
 }
 
 TEST(StandInUsers, APasswordWeCannotCheckIsRefused) {

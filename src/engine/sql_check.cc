@@ -606,8 +606,7 @@ Status RefusalOf(const SqlVerdict& verdict, std::string_view text_name, Chunking
   switch (first->pf_number) {
     case kNotRowLocal:
       remedy =
-          "--insert-chunk-min-rows=0 runs each part whole; across parts the result would still "
-          "differ";
+          "--chunk-unsafe=single runs each part whole; across parts the result would still differ";
       break;
     case kOutside:
       remedy = "take it out, or allow it with --allow-external-reads";

@@ -110,6 +110,10 @@ class Committer {
   // Reversible, invisible to readers; names made of serial or epoch. kCorruption or kRefused: the
   // commit is aborted from DECIDED.
   virtual Result<Staged> Stage(const Context& ctx, const Commit& fenced, CommitScope& scope) = 0;
+  // What Stage made was not bound, maybe because somebody else has fenced the commit, and cleaned
+  // up before Stage came to its end: removes it if nobody can bind it any more. Most have nothing
+  // to do.
+  virtual Status Forget(const Context&, const Commit&) { return {}; }
   // After every Fence of a bound commit: waits for older statements, renames what must be renamed
   // per epoch.
   virtual Status Take(const Context& ctx, const Commit& fenced, CommitScope& scope) = 0;

@@ -279,13 +279,22 @@ Status Publisher::CarryFenced(const Context& ctx, Committer& committer, FencedSc
 }
 
 Status Publisher::StageAndBind(const Context& ctx, Committer& committer, FencedScope& scope) {
+  const auto forget = [&] {
+    Context unstopped = ctx;
+    unstopped.stop = {};
+    Ignore(unstopped, committer.Forget(unstopped, scope.commit()), "litter that nobody will name");
+  };
   const auto staged = committer.Stage(ctx, scope.commit(), scope);
   if (!staged.ok()) {
     const Status& why = staged.status();
-    return MayPass(why.code()) ? why : Abort(ctx, scope, why);
+    if (!MayPass(why.code())) return Abort(ctx, scope, why);
+    forget();
+    return why;
   }
   PF_FAULT(ctx, "publish.staged");
-  PF_TRY(scope.Advance(ctx, CommitState::kCommitting, staged->staged, staged->pieces));
+  Status bound = scope.Advance(ctx, CommitState::kCommitting, staged->staged, staged->pieces);
+  if (!bound.ok()) forget();
+  PF_TRY(bound);
   PF_FAULT(ctx, "publish.bound");
   return {};
 }

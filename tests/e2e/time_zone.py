@@ -19,7 +19,7 @@ class ZonedServer(rig.Server):
     def start(self):
         self.process = subprocess.Popen(
             [rig.BINARY, "engine", "--path=" + self.folder, "--allow-external-reads", "--", "--timezone=" + self.zone],
-            stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, env=dict(os.environ, TZ=self.zone))
+            stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC"))   # the configuration wins
         line = self.process.stdout.readline()
         check(line, "the engine ended before it was ready: see server.log")
         self.url = "http://127.0.0.1:%d" % json.loads(line)["port"]
