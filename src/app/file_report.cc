@@ -124,28 +124,6 @@ std::string Clean(std::string_view text) {
   return Printable(text);
 }
 
-JsonDoc ScalarJson(const Scalar& value, std::string_view type) {
-  const std::string text = ScalarText(value, type);
-  switch (value.type()) {
-    case ScalarType::kBoolean:
-      return value.AsBoolean();
-    case ScalarType::kInt8:
-    case ScalarType::kInt16:
-    case ScalarType::kInt32:
-    case ScalarType::kInt64:
-      // Numbers that others read as doubles stay exact as text.
-      if (text != fmt::format("{}", value.AsInt())) return text;
-      if (value.AsInt() > kExactInJsonMax || value.AsInt() < -kExactInJsonMax) return text;
-      return value.AsInt();
-    case ScalarType::kFloat:
-    case ScalarType::kDouble:
-      if (text == "inf" || text == "-inf" || text == "nan") return text;
-      return value.AsDouble();
-    default:
-      return text;
-  }
-}
-
 void AddMetrics(const std::optional<ColumnMetrics>& metrics, std::string_view type, JsonDoc& doc) {
   doc["null_count"] = nullptr;
   doc["min"] = nullptr;
@@ -172,6 +150,19 @@ JsonDoc PageJson(const PageReport& page, std::string_view type) {
   if (page.null_count) doc["null_count"] = *page.null_count;
   if (page.lower) doc["min"] = ScalarJson(*page.lower, type);
   if (page.upper) doc["max"] = ScalarJson(*page.upper, type);
+  return doc;
+}
+
+// What ORC says of a column's values, in a stripe or in the file.
+template <class Report>
+JsonDoc OrcValuesJson(const Report& report, const ColumnReport& column) {
+  JsonDoc doc{{"bytes", report.compressed_bytes},
+              {"encodings", report.encodings},
+              {"values", nullptr},
+              {"has_null", nullptr}};
+  if (report.present_count) doc["values"] = *report.present_count;
+  if (report.has_null) doc["has_null"] = *report.has_null;
+  AddMetrics(report.metrics, column.type, doc);
   return doc;
 }
 
@@ -237,6 +228,14 @@ std::string HeadText(const FileReport& report) {
   return text;
 }
 
+// How many nulls, or whether there are any where they cannot be counted (below lists).
+template <class Report>
+std::string NullsText(const Report& report) {
+  if (report.metrics && report.metrics->null_count) return FormatCount(*report.metrics->null_count);
+  if (!report.has_null) return "";
+  return *report.has_null ? "some" : "0";
+}
+
 std::string IndexWord(const ColumnReport& column, const FileReport& report) {
   std::string text = column.has_page_index ? "pages" : "";
   if (column.bloom_filter_chunks > 0) {
@@ -249,17 +248,21 @@ std::string IndexWord(const ColumnReport& column, const FileReport& report) {
 std::string ColumnsText(const FileReport& report, const OutputStyle& style) {
   if (report.columns.empty()) return "";
   const bool is_parquet = report.format == FileFormat::kParquet;
+  const bool is_orc = report.format == FileFormat::kOrc;
   const bool has_ids = std::any_of(report.columns.begin(), report.columns.end(),
                                    [](const ColumnReport& column) { return column.field_id >= 0; });
   Table table{{{.title = "COLUMN", .is_right_aligned = false, .may_be_cut = true}}, {}};
   if (has_ids) table.columns.push_back({.title = "ID", .is_right_aligned = true});
   table.columns.push_back({.title = "TYPE", .is_right_aligned = false, .may_be_cut = true});
   table.columns.push_back({.title = "NULL"});
-  if (is_parquet) {
-    for (const char* title : {"SIZE", "RAW"})
-      table.columns.push_back({.title = title, .is_right_aligned = true});
-    for (const char* title : {"CODEC", "ENCODINGS", "INDEX"})
-      table.columns.push_back({.title = title});
+  if (is_parquet || is_orc) {
+    table.columns.push_back({.title = "SIZE", .is_right_aligned = true});
+    if (is_parquet) {
+      table.columns.push_back({.title = "RAW", .is_right_aligned = true});
+      table.columns.push_back({.title = "CODEC"});
+    }
+    table.columns.push_back({.title = "ENCODINGS"});
+    if (is_parquet) table.columns.push_back({.title = "INDEX"});
     table.columns.push_back({.title = "NULLS", .is_right_aligned = true});
     for (const char* title : {"MIN", "MAX"})
       table.columns.push_back({.title = title, .is_right_aligned = false, .may_be_cut = true});
@@ -270,13 +273,15 @@ std::string ColumnsText(const FileReport& report, const OutputStyle& style) {
     if (has_ids) row.push_back(column.field_id < 0 ? "" : fmt::format("{}", column.field_id));
     row.push_back(column.type);
     row.push_back(column.is_required ? "no" : "yes");
-    if (!is_parquet) continue;
+    if (!is_parquet && !is_orc) continue;
     row.push_back(FormatBytes(column.compressed_bytes));
-    row.push_back(FormatBytes(column.uncompressed_bytes));
-    row.push_back(fmt::format("{}", fmt::join(column.codecs, ",")));
+    if (is_parquet) {
+      row.push_back(FormatBytes(column.uncompressed_bytes));
+      row.push_back(fmt::format("{}", fmt::join(column.codecs, ",")));
+    }
     row.push_back(fmt::format("{}", fmt::join(column.encodings, ",")));
-    row.push_back(IndexWord(column, report));
-    row.push_back(column.metrics ? CountOrNothing(column.metrics->null_count) : "");
+    if (is_parquet) row.push_back(IndexWord(column, report));
+    row.push_back(NullsText(column));
     row.push_back(column.metrics ? BoundText(column.metrics->lower, column.type) : "");
     row.push_back(column.metrics ? BoundText(column.metrics->upper, column.type) : "");
   }
@@ -323,7 +328,13 @@ std::string GroupsText(const FileReport& report, InspectView view, const OutputS
                {.title = "SIZE", .is_right_aligned = true}},
               {}};
   const bool is_parquet = report.format == FileFormat::kParquet;
+  const bool is_orc = report.format == FileFormat::kOrc;
   if (is_parquet) table.columns.push_back({.title = "RAW", .is_right_aligned = true});
+  if (is_orc) {
+    for (const char* part : {"INDEX", "DATA", "FOOTER"})
+      table.columns.push_back({.title = part, .is_right_aligned = true});
+    table.columns.push_back({.title = "TIME ZONE"});
+  }
   const size_t shown = view == InspectView::kDetails ? report.groups.size()
                                                      : std::min(kGroupsShown, report.groups.size());
   for (size_t i = 0; i < shown; ++i) {
@@ -332,6 +343,10 @@ std::string GroupsText(const FileReport& report, InspectView view, const OutputS
     row = {fmt::format("{}", i), FormatCount(group.row_count), FormatCount(group.offset),
            FormatBytes(group.compressed_bytes)};
     if (is_parquet) row.push_back(FormatBytes(group.uncompressed_bytes));
+    if (!is_orc) continue;
+    for (const int64_t part : {group.index_bytes, group.data_bytes, group.footer_bytes})
+      row.push_back(FormatBytes(part));
+    row.push_back(group.writer_timezone);
   }
   std::string text = "\n" + RenderTable(table, style);
   if (shown < report.groups.size())
@@ -340,27 +355,33 @@ std::string GroupsText(const FileReport& report, InspectView view, const OutputS
 }
 
 std::string ChunksText(const FileReport& report, const OutputStyle& style) {
-  Table table{{{.title = "ROW GROUP", .is_right_aligned = true},
-               {.title = "COLUMN", .is_right_aligned = false, .may_be_cut = true},
-               {.title = "OFFSET", .is_right_aligned = true},
-               {.title = "SIZE", .is_right_aligned = true},
-               {.title = "VALUES", .is_right_aligned = true},
-               {.title = "CODEC"},
-               {.title = "ENCODINGS"},
-               {.title = "NULLS", .is_right_aligned = true},
-               {.title = "MIN", .is_right_aligned = false, .may_be_cut = true},
-               {.title = "MAX", .is_right_aligned = false, .may_be_cut = true}},
+  const bool is_orc = report.format == FileFormat::kOrc;
+  Table table{{{.title = is_orc ? "STRIPE" : "ROW GROUP", .is_right_aligned = true},
+               {.title = "COLUMN", .is_right_aligned = false, .may_be_cut = true}},
               {}};
+  if (!is_orc) table.columns.push_back({.title = "OFFSET", .is_right_aligned = true});
+  for (const char* title : {"SIZE", "VALUES"})
+    table.columns.push_back({.title = title, .is_right_aligned = true});
+  if (!is_orc) table.columns.push_back({.title = "CODEC"});
+  table.columns.push_back({.title = "ENCODINGS"});
+  table.columns.push_back({.title = "NULLS", .is_right_aligned = true});
+  for (const char* title : {"MIN", "MAX"})
+    table.columns.push_back({.title = title, .is_right_aligned = false, .may_be_cut = true});
   for (size_t g = 0; g < report.groups.size(); ++g) {
     for (size_t c = 0; c < report.groups[g].chunks.size(); ++c) {
       const ChunkReport& chunk = report.groups[g].chunks[c];
       const ColumnReport& column = report.columns[c];
       const ColumnMetrics metrics = chunk.metrics.value_or(ColumnMetrics());
-      table.rows.push_back(
-          {fmt::format("{}", g), column.path, FormatCount(chunk.offset),
-           FormatBytes(chunk.compressed_bytes), FormatCount(chunk.value_count), chunk.codec,
-           fmt::format("{}", fmt::join(chunk.encodings, ",")), CountOrNothing(metrics.null_count),
-           BoundText(metrics.lower, column.type), BoundText(metrics.upper, column.type)});
+      auto& row = table.rows.emplace_back();
+      row = {fmt::format("{}", g), column.path};
+      if (!is_orc) row.push_back(FormatCount(chunk.offset));
+      row.push_back(FormatBytes(chunk.compressed_bytes));
+      row.push_back(is_orc ? CountOrNothing(chunk.present_count) : FormatCount(chunk.value_count));
+      if (!is_orc) row.push_back(chunk.codec);
+      row.push_back(fmt::format("{}", fmt::join(chunk.encodings, ",")));
+      row.push_back(NullsText(chunk));
+      row.push_back(BoundText(metrics.lower, column.type));
+      row.push_back(BoundText(metrics.upper, column.type));
     }
   }
   return table.rows.empty() ? "" : "\n" + RenderTable(table, style);
@@ -519,19 +540,43 @@ std::string ScalarText(const Scalar& value, std::string_view type) {
       break;
   }
   const int64_t number = value.AsInt();
-  const bool is_utc = type.ends_with(", utc)");
+  const bool is_instant = type == "timestamp with local time zone";  // ORC's names
+  const bool is_utc = type.ends_with(", utc)") || is_instant;
   if (type == "date") {
     constexpr int64_t kYear0Days = -719'528, kYear10000Days = 2'932'897;
     if (number < kYear0Days || number >= kYear10000Days) return fmt::format("{}", number);
     return FormatTime(number * 86'400'000).substr(0, 10);
   }
   if (type.starts_with("timestamp(ms")) return TimestampText(number, 1000, 3, is_utc);
-  if (type.starts_with("timestamp(us")) return TimestampText(number, 1'000'000, 6, is_utc);
+  if (type.starts_with("timestamp(us") || type == "timestamp" || is_instant)
+    return TimestampText(number, 1'000'000, 6, is_utc);
   if (type.starts_with("timestamp(ns")) return TimestampText(number, 1'000'000'000, 9, is_utc);
   if (type.starts_with("decimal(")) {
     return PlaceValue(fmt::format("{}", number), DecimalScale(type));
   }
   return fmt::format("{}", number);
+}
+
+JsonDoc ScalarJson(const Scalar& value, std::string_view type) {
+  const std::string text = ScalarText(value, type);
+  switch (value.type()) {
+    case ScalarType::kBoolean:
+      return value.AsBoolean();
+    case ScalarType::kInt8:
+    case ScalarType::kInt16:
+    case ScalarType::kInt32:
+    case ScalarType::kInt64:
+      // Numbers that others read as doubles stay exact as text.
+      if (text != fmt::format("{}", value.AsInt())) return text;
+      if (value.AsInt() > kExactInJsonMax || value.AsInt() < -kExactInJsonMax) return text;
+      return value.AsInt();
+    case ScalarType::kFloat:
+    case ScalarType::kDouble:
+      if (text == "inf" || text == "-inf" || text == "nan") return text;
+      return value.AsDouble();
+    default:
+      return text;
+  }
 }
 
 std::string InspectText(const FileReport& report, InspectView view, const OutputStyle& style) {
@@ -575,6 +620,12 @@ JsonDoc InspectDocument(const FileReport& report) {
       one["bloom_filter_chunks"] = column.bloom_filter_chunks;
       AddMetrics(column.metrics, column.type, one);
     }
+    if (report.format == FileFormat::kOrc) {
+      one["attributes"] = JsonDoc::object();
+      for (const auto& [key, value] : column.attributes)
+        one["attributes"][Clean(key)] = Clean(value);
+      one.update(OrcValuesJson(column, column));
+    }
     doc["columns"].push_back(std::move(one));
   }
   if (report.format == FileFormat::kPuffin) {
@@ -592,6 +643,18 @@ JsonDoc InspectDocument(const FileReport& report) {
       one["columns"] = JsonDoc::array();
       for (size_t c = 0; c < group.chunks.size(); ++c)
         one["columns"].push_back(ChunkJson(group.chunks[c], report.columns[c], has_pages));
+    }
+    if (report.format == FileFormat::kOrc) {
+      one["index_bytes"] = group.index_bytes;
+      one["data_bytes"] = group.data_bytes;
+      one["footer_bytes"] = group.footer_bytes;
+      one["time_zone"] = Clean(group.writer_timezone);
+      one["columns"] = JsonDoc::array();
+      for (size_t c = 0; c < group.chunks.size(); ++c) {
+        JsonDoc chunk{{"path", Clean(report.columns[c].path)}};
+        chunk.update(OrcValuesJson(group.chunks[c], report.columns[c]));
+        one["columns"].push_back(std::move(chunk));
+      }
     }
     groups.push_back(std::move(one));
   }

@@ -35,6 +35,7 @@ class AvroBatchReader {
                                                        arrow::MemoryPool& pool);
 
   const AvroHeader& header() const { return file_->header(); }
+  int64_t next_offset() const { return file_->next_offset(); }  // of the next block
   const std::shared_ptr<arrow::Schema>& file_schema() const { return file_schema_; }
 
   // Chooses the leaf columns to decode, ascending, counted depth first as Parquet counts them (a

@@ -4,26 +4,32 @@
 #include <arrow/type.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "data/avro_batches.h"
+#include "data/read_ahead.h"
 
 namespace partforge::data {
 namespace {
 
+constexpr int64_t kFirstBytes = int64_t{1} << 20;  // so that the header does not wait for more
+
 class AvroSource final : public BatchSource {
  public:
   AvroSource(std::unique_ptr<ByteSource> object, std::string file_name, ScanSpec spec)
-      : object_(std::move(object)), file_name_(std::move(file_name)), spec_(std::move(spec)) {}
+      : file_name_(std::move(file_name)),
+        spec_(std::move(spec)),
+        object_(std::move(object), spec_.read_ahead) {}
 
   Status Prepare(const Context& ctx, AvroTimestamps timestamps, ArrowMemory& memory) {
     if (!spec_.row_groups.empty()) {
       return Status(Code::kInvalidArgument,
                     fmt::format("read {}: an Avro file has no row groups", file_name_));
     }
-    PF_ASSIGN(reader_,
-              AvroBatchReader::Open(ctx, *object_, file_name_, timestamps, *memory.pool()));
+    FetchPiece(ctx, kFirstBytes);
+    PF_ASSIGN(reader_, AvroBatchReader::Open(ctx, object_, file_name_, timestamps, *memory.pool()));
     PF_ASSIGN(output_, ScanOutput::Make(reader_->file_schema(), spec_, file_name_, memory));
     return reader_->Select(output_->leaves());
   }
@@ -33,6 +39,7 @@ class AvroSource final : public BatchSource {
   Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context& ctx) override {
     while (true) {
       if (auto batch = output_->Pop(); batch != nullptr) return batch;
+      FetchAhead(ctx);
       PF_ASSIGN(const auto decoded,
                 reader_->Next(ctx, output_->next_rows(), spec_.batch_bytes_max));
       if (decoded == nullptr) return std::shared_ptr<arrow::RecordBatch>();
@@ -44,9 +51,30 @@ class AvroSource final : public BatchSource {
   }
 
  private:
-  const std::unique_ptr<ByteSource> object_;
+  // Begins to fetch the next bytes; false at the end, and without room: they are then read when
+  // they are asked for.
+  bool FetchPiece(const Context& ctx, int64_t length_max) {
+    const int64_t length = std::min(length_max, object_.size_bytes() - fetched_end_);
+    if (length <= 0 || !object_.Fetch(ctx, {{.offset = fetched_end_, .length = length}})) {
+      return false;
+    }
+    fetched_end_ += length;
+    return true;
+  }
+
+  // At least a piece is under way, at most two.
+  void FetchAhead(const Context& ctx) {
+    const int64_t at = reader_->next_offset();
+    const int64_t piece = spec_.read_ahead.request_bytes_max;
+    object_.DropBefore(at);
+    fetched_end_ = std::max(fetched_end_, at);
+    while (fetched_end_ - at < piece && FetchPiece(ctx, piece)) continue;
+  }
+
   const std::string file_name_;
   const ScanSpec spec_;
+  ReadAheadSource object_;
+  int64_t fetched_end_ = 0;
   std::unique_ptr<AvroBatchReader> reader_;
   std::optional<ScanOutput> output_;
   int64_t next_row_ = 0;

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 
-#include "data/avro_file.h"
+#include "data/avro_report.h"
 #include "data/bitmap.h"
 #include "data/borrowed_source.h"
-#include "data/orc_file.h"
+#include "data/orc_report.h"
 #include "data/orc_source.h"
 #include "data/page_index.h"
 #include "data/parquet_footer.h"
@@ -176,111 +176,6 @@ class ParquetInspector {
   std::vector<LeafColumn> leaves_;
 };
 
-void AddFields(const arrow::Schema& schema, FileReport& report) {
-  for (const auto& field : schema.fields()) {
-    ColumnReport column;
-    column.path = field->name();
-    column.field_id = FieldIdOf(*field);
-    column.type = field->type()->ToString();
-    column.is_required = !field->nullable();
-    report.columns.push_back(std::move(column));
-  }
-}
-
-Status InspectOrc(const Context& ctx, ByteSource& source, FileReport& report, ArrowMemory& memory) {
-  PF_ASSIGN(const auto file, OrcFile::Open(ctx, source, report.file_name, {}, memory));
-  AddFields(*file->schema(), report);
-  report.row_count = file->row_count();
-  report.written_by = file->written_by();
-  report.codec = file->codec();
-  for (const OrcStripe& stripe : file->stripes()) {
-    GroupReport group;
-    group.row_count = stripe.row_count;
-    group.offset = stripe.offset;
-    group.compressed_bytes = stripe.length_bytes;
-    report.groups.push_back(std::move(group));
-  }
-  return {};
-}
-
-std::string DescribeAvro(const AvroType& type) {
-  if (const AvroType* const other = type.OptionalOf()) return DescribeAvro(*other);
-  if (!type.logical_type.empty()) {
-    return type.logical_type == "decimal"
-               ? fmt::format("decimal({},{})", type.precision, type.scale)
-               : type.logical_type;
-  }
-  switch (type.kind) {
-    case AvroKind::kNull:
-      return "null";
-    case AvroKind::kBoolean:
-      return "boolean";
-    case AvroKind::kInt:
-      return "int";
-    case AvroKind::kLong:
-      return "long";
-    case AvroKind::kFloat:
-      return "float";
-    case AvroKind::kDouble:
-      return "double";
-    case AvroKind::kBytes:
-      return "bytes";
-    case AvroKind::kString:
-      return "string";
-    case AvroKind::kRecord:
-      return fmt::format("record({} fields)", type.fields.size());
-    case AvroKind::kEnum:
-      return fmt::format("enum({} symbols)", type.symbols.size());
-    case AvroKind::kArray:
-      return "array";
-    case AvroKind::kMap:
-      return "map";
-    case AvroKind::kUnion:
-      return fmt::format("union({} types)", type.branches.size());
-    case AvroKind::kFixed:
-      return fmt::format("fixed({})", type.fixed_size_bytes);
-  }
-  return "";
-}
-
-Status InspectAvro(const Context& ctx, ByteSource& source, Inspection inspection,
-                   FileReport& report) {
-  PF_ASSIGN(const auto file, AvroFileReader::Open(ctx, source, report.file_name));
-  const AvroHeader& header = file->header();
-  report.schema_text = header.schema.text();
-  report.codec = AvroCodecName(header.codec);
-  for (const auto& [key, value] : header.metadata) {
-    if (key != "avro.schema") report.properties.emplace_back(key, value);
-  }
-  if (const AvroType* record = header.schema.RootRecord()) {
-    for (const AvroField& field : record->fields) {
-      ColumnReport column;
-      column.path = field.name;
-      column.field_id = field.id;
-      column.type = DescribeAvro(*field.type);
-      column.is_required = field.type->NullBranch() < 0 && field.type->kind != AvroKind::kNull;
-      report.columns.push_back(std::move(column));
-    }
-  }
-  int64_t rows = 0;
-  while (true) {
-    PF_ASSIGN(const auto block, file->NextBlock(ctx));
-    if (!block) break;
-    ++report.block_count;
-    rows += block->record_count;
-    if (inspection != Inspection::kDecode) continue;
-    // Every datum is gone over, whatever its type.
-    AvroCursor cursor = file->CursorOf(*block);
-    for (int64_t i = 0; i < block->record_count && cursor.ok(); ++i) {
-      PF_TRY(ctx.CheckStop("reading Avro"));
-      cursor.Skip(header.schema.root());
-    }
-    PF_TRY(file->CheckBlockEnd(*block, cursor));
-  }
-  report.row_count = rows;
-  return {};
-}
-
 Status ReadBlob(const Context& ctx, ByteSource& source, const std::string& file_name,
                 GroupReport& group) {
   PF_ASSIGN(const std::string bytes, ReadPuffinBlob(ctx, source, *group.blob, file_name));
@@ -369,7 +264,7 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
       return report;
     }
     case FileFormat::kOrc: {
-      Status status = InspectOrc(ctx, source, report, memory);
+      Status status = ReportOrc(ctx, source, report, memory);
       if (!status.ok()) return std::move(status).With(fmt::format("inspect {}", report.file_name));
       if (!decodes) return report;
       PF_ASSIGN(const auto rows, OpenOrcSource(ctx, std::make_unique<BorrowedSource>(source),
@@ -379,7 +274,7 @@ Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::stri
       return report;
     }
     case FileFormat::kAvro:
-      PF_TRY(InspectAvro(ctx, source, inspection, report));
+      PF_TRY(ReportAvro(ctx, source, inspection, report));
       return report;
     case FileFormat::kPuffin:
       PF_TRY(InspectPuffin(ctx, source, inspection, report));

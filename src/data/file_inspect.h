@@ -28,14 +28,21 @@ struct ColumnReport {
   int32_t field_id = -1;
   std::string type;  // "int64", "decimal(18,4)", …
   bool is_required = false;
+  std::vector<std::pair<std::string, std::string>> attributes = {};  // of ORC's type
+  // Parquet and ORC.
+  int64_t compressed_bytes = 0;
+  std::vector<std::string> encodings = {};
+  std::optional<ColumnMetrics> metrics = std::nullopt;
+  // ORC: values that are not null, and whether there is a null; known below lists too.
+  std::optional<int64_t> present_count = std::nullopt;
+  std::optional<bool> has_null = std::nullopt;
   // Parquet only.
   std::string physical_type = {};
-  int64_t compressed_bytes = 0, uncompressed_bytes = 0;
-  std::vector<std::string> codecs = {}, encodings = {};
+  int64_t uncompressed_bytes = 0;
+  std::vector<std::string> codecs = {};
   int64_t dictionary_chunks = 0;
   bool has_page_index = false;  // in every row group
   int64_t bloom_filter_chunks = 0;
-  std::optional<ColumnMetrics> metrics = std::nullopt;
 };
 
 // A data page, as the page index has it.
@@ -48,16 +55,21 @@ struct PageReport {
   std::optional<Scalar> lower = std::nullopt, upper = std::nullopt;  // may be cut
 };
 
-// One column of one row group of Parquet.
+// One column of one row group or stripe.
 struct ChunkReport {
+  int64_t compressed_bytes = 0;
+  std::vector<std::string> encodings;
+  std::optional<ColumnMetrics> metrics = std::nullopt;
+  // ORC only, as of ColumnReport.
+  std::optional<int64_t> present_count = std::nullopt;
+  std::optional<bool> has_null = std::nullopt;
+  // Parquet only.
   int64_t offset = 0;
-  int64_t compressed_bytes = 0, uncompressed_bytes = 0;
+  int64_t uncompressed_bytes = 0;
   int64_t value_count = 0;  // nulls included
   std::string codec;
-  std::vector<std::string> encodings;
   bool has_dictionary = false, has_bloom_filter = false;
   bool has_offset_index = false, has_column_index = false;
-  std::optional<ColumnMetrics> metrics = std::nullopt;
   std::vector<PageReport> pages = {};  // kPages only
 };
 
@@ -66,7 +78,10 @@ struct GroupReport {
   int64_t row_count = 0;
   int64_t offset = 0;
   int64_t compressed_bytes = 0, uncompressed_bytes = 0;
-  std::vector<ChunkReport> chunks = {};  // Parquet: by leaf
+  std::vector<ChunkReport> chunks = {};  // by column of the report
+  // ORC only.
+  int64_t index_bytes = 0, data_bytes = 0, footer_bytes = 0;
+  std::string writer_timezone = {};
   std::optional<PuffinBlob> blob = std::nullopt;
   std::optional<int64_t> position_count = std::nullopt;  // of a deletion vector; kDecode only
 };
@@ -79,9 +94,10 @@ struct FileReport {
   std::string written_by;
   std::string codec;                                            // of the file, where it has one
   std::vector<std::pair<std::string, std::string>> properties;  // in file order
-  std::vector<ColumnReport> columns;                            // leaves of Parquet, else fields
+  // Leaves of Parquet; of ORC and Avro all fields, each before those inside of it.
+  std::vector<ColumnReport> columns;
   std::vector<GroupReport> groups;
-  int64_t footer_bytes = 0;  // Parquet, Puffin
+  int64_t footer_bytes = 0;  // Parquet, Puffin, ORC (its whole tail)
   int64_t block_count = 0;   // Avro
   std::string schema_text;   // Avro: the JSON
 };

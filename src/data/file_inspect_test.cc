@@ -1,9 +1,12 @@
 #include "data/file_inspect.h"
 
+#include <arrow/json/from_string.h>
+
 #include <algorithm>
 
 #include "base/hash.h"
 #include "data/avro_file.h"
+#include "data/avro_report.h"
 #include "data/avro_sink.h"
 #include "data/bitmap.h"
 #include "data/file_concat.h"
@@ -93,6 +96,126 @@ TEST_F(FileInspect, OtherFormatsAreRecognisedByTheirFirstBytes) {
   const auto refused = InspectFile(ctx_, *other, "x", Inspection::kFooter, memory_);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), Code::kRefused);
+}
+
+std::vector<std::string> PathsOf(const FileReport& report) {
+  std::vector<std::string> paths;
+  for (const ColumnReport& column : report.columns) paths.push_back(column.path);
+  return paths;
+}
+
+class NestedInspect : public FileInspect {
+ protected:
+  void SetUp() override {
+    const auto id = [](const char* name, std::shared_ptr<arrow::DataType> type, int number,
+                       bool nullable = true) {
+      return WithFieldId(arrow::field(name, std::move(type), nullable), number);
+    };
+    schema_ = arrow::schema(
+        {id("id", arrow::int64(), 1, false),
+         id("s", arrow::struct_({id("a", arrow::int32(), 3), id("day", arrow::date32(), 4)}), 2),
+         id("l", arrow::list(id("element", arrow::utf8(), 6)), 5),
+         id("m",
+            std::make_shared<arrow::MapType>(id("key", arrow::utf8(), 8, false),
+                                             id("value", arrow::decimal128(9, 2), 9)),
+            7)});
+    const auto array =
+        arrow::json::ArrayFromJSONString(
+            arrow::struct_(schema_->fields()),
+            R"([{"id": 5, "s": {"a": -3, "day": 0}, "l": ["x", null, "b"], "m": [["k", "1.50"]]},
+                {"id": 7, "s": {"a": null, "day": 1}, "l": [], "m": null},
+                {"id": 6, "s": null, "l": null, "m": [["j", "-2.00"], ["h", null]]}])")
+            .ValueOrDie();
+    const auto batch = arrow::RecordBatch::FromStructArray(array).ValueOrDie();
+    batch_ = arrow::RecordBatch::Make(schema_, 3, batch->columns());
+  }
+  std::shared_ptr<arrow::Schema> schema_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+  const std::vector<std::string> paths_ = {"id",        "s", "s.a",   "s.day",  "l",
+                                           "l.element", "m", "m.key", "m.value"};
+};
+
+TEST_F(NestedInspect, OrcShowsItsTreeWithIdsAndStatisticsOfFileAndStripes) {
+  auto sink = OpenOrcSink(ctx_, Create("o"), "o", schema_,
+                          {.attributes = {.id = "iceberg.id", .required = "iceberg.required"}});
+  ASSERT_TRUE((*sink)->Write(ctx_, *batch_).ok());
+  ASSERT_TRUE((*sink)->Close(ctx_).ok());
+  const FileReport report = Inspect("o");
+  EXPECT_EQ(report.row_count, 3);
+  EXPECT_EQ(report.codec, "zstd");
+  EXPECT_TRUE(report.written_by.starts_with("ORC C++")) << report.written_by;
+  ASSERT_EQ(PathsOf(report), paths_);
+  const std::vector<std::string> types = {"bigint",      "struct(2 fields)", "int", "date",
+                                          "array",       "string",           "map", "string",
+                                          "decimal(9,2)"};
+  const std::vector<int32_t> ids = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  ASSERT_EQ(report.groups.size(), 1U);
+  EXPECT_EQ(
+      report.groups[0].index_bytes + report.groups[0].data_bytes + report.groups[0].footer_bytes,
+      report.groups[0].compressed_bytes);
+  int64_t stored = 0;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    SCOPED_TRACE(paths_[i]);
+    const ColumnReport& column = report.columns[i];
+    const ChunkReport& chunk = report.groups[0].chunks.at(i);
+    EXPECT_EQ(column.type, types[i]);
+    EXPECT_EQ(column.field_id, ids[i]);
+    EXPECT_FALSE(column.encodings.empty());
+    EXPECT_EQ(column.encodings, chunk.encodings);
+    EXPECT_EQ(column.compressed_bytes, chunk.compressed_bytes);
+    EXPECT_EQ(column.present_count, chunk.present_count);
+    EXPECT_EQ(column.metrics->lower.has_value(), chunk.metrics->lower.has_value());
+    stored += chunk.compressed_bytes;
+  }
+  EXPECT_LE(stored, report.groups[0].index_bytes + report.groups[0].data_bytes);
+  EXPECT_TRUE(report.columns[0].is_required);
+  EXPECT_FALSE(report.columns[1].is_required);
+  EXPECT_EQ(report.columns[0].metrics->null_count, 0);
+  EXPECT_EQ(report.columns[0].metrics->lower->value, Scalar::Int64(5));
+  EXPECT_EQ(report.columns[0].metrics->upper->value, Scalar::Int64(7));
+  EXPECT_EQ(report.columns[1].metrics->null_count, 1);
+  EXPECT_EQ(report.columns[2].metrics->null_count, 1);  // that of the null struct is none
+  EXPECT_EQ(report.columns[2].metrics->upper->value, Scalar::Int64(-3));
+  EXPECT_EQ(report.columns[3].metrics->upper->value, Scalar::Int32(1));
+  EXPECT_EQ(report.columns[5].metrics->null_count, std::nullopt);
+  EXPECT_EQ(report.columns[5].present_count, 2);
+  EXPECT_EQ(report.columns[5].has_null, true);
+  EXPECT_EQ(report.columns[5].metrics->lower->value, Scalar::String("b"));
+  EXPECT_EQ(report.columns[8].metrics->lower->value, Scalar::Decimal(Int128::Of(-200)));
+}
+
+TEST_F(NestedInspect, AvroShowsItsTreeAndItsFirstRecords) {
+  auto sink = OpenAvroSink(ctx_, Create("a"), "a", schema_, {});
+  ASSERT_TRUE((*sink)->Write(ctx_, *batch_).ok());
+  ASSERT_TRUE((*sink)->Close(ctx_).ok());
+  const FileReport report = Inspect("a");
+  // A map whose keys are no strings of Avro's own is an array of pairs.
+  const auto paths = PathsOf(report);
+  for (const char* path : {"id", "s", "s.a", "s.day", "l", "l.element", "m"}) {
+    EXPECT_NE(std::find(paths.begin(), paths.end(), path), paths.end()) << path;
+  }
+  EXPECT_EQ(report.columns[0].type, "long");
+  EXPECT_EQ(report.columns[1].type, "record(2 fields)");
+  EXPECT_EQ(report.columns[3].type, "date");
+  EXPECT_EQ(report.columns[3].field_id, 4);
+  EXPECT_EQ(report.columns[5].path, "l.element");
+  EXPECT_EQ(report.columns[5].field_id, 6);
+  for (const int64_t count : {0, 2, 3, 100}) {
+    const auto object = Object("a");
+    std::vector<AvroValue> records;
+    const Status status = ForAvroRecords(ctx_, *object, "a", count,
+                                         [&](const AvroType& type, const AvroValue& record) {
+                                           EXPECT_EQ(type.kind, AvroKind::kRecord);
+                                           records.push_back(record);
+                                           return Status();
+                                         });
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_EQ(static_cast<int64_t>(records.size()), std::min<int64_t>(count, 3));
+    if (count < 2) continue;
+    const auto& fields = std::get<AvroValue::List>(records[1].value);
+    EXPECT_EQ(fields[0], AvroValue{int64_t{7}});
+    EXPECT_EQ(fields[2], AvroValue{AvroValue::List()});
+  }
 }
 
 TEST_F(FileInspect, ConcatJoinsFilesInOrderAndSaysHow) {

@@ -143,6 +143,7 @@ class OrcSink final : public BatchSink {
     orc::WriteOptions write;
     write.compression = CodecType(options.codec);
     write.stripe_size = options.stripe_bytes;
+    write.row_index_stride = options.row_index_rows;
     write.dictionary_key_size_threshold = options.dictionary_share;
     stream_ = WriteForArrow(ctx, *bytes_);
     return CatchParquet([&]() -> Status {

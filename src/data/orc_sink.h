@@ -19,6 +19,7 @@ struct OrcSinkOptions {
   OrcAttributes attributes = {};
   OrcCodec codec = OrcCodec::kZstd;
   int64_t stripe_bytes = int64_t{64} << 20;  // raw, in memory
+  int64_t row_index_rows = 10'000;  // of an entry of the row index; stripes end at one only
   // 0: never; 1: always; else columns whose distinct share is below it.
   double dictionary_share = 0.25;
 };

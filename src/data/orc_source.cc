@@ -8,6 +8,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/orc_pruning.h"
+#include "data/orc_read_ahead.h"
+#include "data/orc_tail.h"
+
 namespace partforge::data {
 namespace {
 
@@ -59,18 +63,19 @@ std::shared_ptr<arrow::ArrayData> KeepLeavesOf(const std::shared_ptr<arrow::Arra
   }
 }
 
-class OrcSource final : public BatchSource {
+class Source final : public OrcSource {
  public:
-  OrcSource(std::unique_ptr<ByteSource> object, std::string file_name, ScanSpec spec,
-            OrcAttributes attributes, ArrowMemory& memory)
-      : object_(std::move(object)),
-        file_name_(std::move(file_name)),
+  Source(std::unique_ptr<ByteSource> object, std::string file_name, ScanSpec spec,
+         OrcAttributes attributes, ArrowMemory& memory)
+      : file_name_(std::move(file_name)),
         spec_(std::move(spec)),
         attributes_(std::move(attributes)),
-        memory_(memory) {}
+        memory_(memory),
+        object_(std::move(object), spec_.read_ahead) {}
 
   Status Start(const Context& ctx, const OrcDecoderOptions& decoder) {
-    PF_ASSIGN(file_, OrcFile::Open(ctx, *object_, file_name_, decoder, memory_));
+    FetchOrcTail(ctx, object_);
+    PF_ASSIGN(file_, OrcFile::Open(ctx, object_, file_name_, decoder, memory_));
     file_schema_ = FromOrcSchema(*file_->schema(), attributes_);
     PF_ASSIGN(output_, ScanOutput::Make(file_schema_, spec_, file_name_, memory_));
     int leaf = 0;
@@ -82,10 +87,23 @@ class OrcSource final : public BatchSource {
       }
       leaf = end;
     }
-    return PlanStripes();
+    tail_ = ReadTailOf(ctx);
+    if (tail_ != nullptr) {
+      const SchemaMapping* const mapping = output_->mapping();
+      pruner_.emplace(*tail_, *file_schema_, mapping, spec_.ranges);
+    }
+    PF_TRY(PlanStripes());
+    PlanReadAhead();
+    return {};
   }
 
   const std::shared_ptr<arrow::Schema>& schema() const override { return output_->schema(); }
+
+  OrcReadCounts counts() const override {
+    OrcReadCounts counts = counts_;
+    counts.requests = object_.request_count();
+    return counts;
+  }
 
   Result<std::shared_ptr<arrow::RecordBatch>> Next(const Context& ctx) override {
     while (true) {
@@ -103,6 +121,37 @@ class OrcSource final : public BatchSource {
     int64_t row_count = 0;
   };
 
+  // The tail as our own parser reads it; null, and neither pruning nor reading ahead of single
+  // columns, when it does not see what the library sees.
+  std::unique_ptr<OrcTail> ReadTailOf(const Context& ctx) {
+    auto tail = ReadOrcTail(ctx, object_, file_name_);
+    if (!tail.ok()) {
+      Ignore(ctx, tail.status(), "statistics of an ORC file are only needed for speed");
+      return nullptr;
+    }
+    const std::vector<OrcStripe>& theirs = file_->stripes();
+    const bool is_same =
+        std::equal(theirs.begin(), theirs.end(), (*tail)->stripes.begin(), (*tail)->stripes.end(),
+                   [](const OrcStripe& a, const OrcStripePlace& b) {
+                     return a.offset == b.offset && a.length_bytes == b.length_bytes() &&
+                            a.first_row == b.first_row && a.row_count == b.row_count;
+                   });
+    return is_same ? std::move(*tail) : nullptr;
+  }
+
+  void PlanReadAhead() {
+    std::vector<FileRange> stripes;
+    std::vector<size_t> indices;
+    for (const Stripe& stripe : stripes_) {
+      const OrcStripe& place = file_->stripes()[static_cast<size_t>(stripe.index)];
+      stripes.push_back({.offset = place.offset, .length = place.length_bytes});
+      indices.push_back(static_cast<size_t>(stripe.index));
+    }
+    const bool has_all = fields_.size() == static_cast<size_t>(file_schema_->num_fields());
+    ahead_.emplace(object_, file_name_, std::move(stripes));
+    if (!has_all) ahead_->ChooseColumns(tail_.get(), std::move(indices), fields_);
+  }
+
   Status PlanStripes() {
     const auto count = static_cast<int>(file_->stripes().size());
     std::vector<int> chosen = spec_.row_groups;
@@ -116,6 +165,11 @@ class OrcSource final : public BatchSource {
       }
       const OrcStripe& stripe = file_->stripes()[static_cast<size_t>(index)];
       if (stripe.row_count == 0) continue;
+      if (pruner_ && !pruner_->MayMatch(static_cast<size_t>(index))) {
+        ++counts_.stripes_pruned;
+        continue;
+      }
+      ++counts_.stripes_read;
       stripes_.push_back(
           {.index = index, .first_row = stripe.first_row, .row_count = stripe.row_count});
     }
@@ -132,6 +186,7 @@ class OrcSource final : public BatchSource {
     // A stripe's reader has one batch size; going to a row within a stripe does not work for all
     // encodings in the adapter, so that it is kept to the stripe's end.
     if (!is_started_) {
+      ahead_->Start(ctx, next_stripe_);
       PF_TRY(file_->StartStripe(ctx, stripe.index, output_->next_rows(), fields_));
       is_started_ = true;
     }
@@ -188,12 +243,16 @@ class OrcSource final : public BatchSource {
     return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), std::move(columns));
   }
 
-  const std::unique_ptr<ByteSource> object_;
   const std::string file_name_;
   const ScanSpec spec_;
   const OrcAttributes attributes_;
   ArrowMemory& memory_;
+  ReadAheadSource object_;
   std::unique_ptr<OrcFile> file_;
+  std::unique_ptr<OrcTail> tail_;  // may be null
+  std::optional<OrcPruner> pruner_;
+  std::optional<OrcReadAhead> ahead_;
+  OrcReadCounts counts_;
   std::shared_ptr<arrow::Schema> file_schema_;
   std::optional<ScanOutput> output_;
   std::vector<int> fields_;        // top-level, that are read
@@ -212,15 +271,15 @@ std::shared_ptr<arrow::Array> KeepLeaves(const std::shared_ptr<arrow::Array>& ar
   return arrow::MakeArray(KeepLeavesOf(array->data(), first_leaf, leaves));
 }
 
-Result<std::unique_ptr<BatchSource>> OpenOrcSource(const Context& ctx,
-                                                   std::unique_ptr<ByteSource> object,
-                                                   std::string file_name, ScanSpec spec,
-                                                   OrcAttributes attributes, ArrowMemory& memory,
-                                                   const OrcDecoderOptions& decoder) {
-  auto source = std::make_unique<OrcSource>(std::move(object), std::move(file_name),
-                                            std::move(spec), std::move(attributes), memory);
+Result<std::unique_ptr<OrcSource>> OpenOrcSource(const Context& ctx,
+                                                 std::unique_ptr<ByteSource> object,
+                                                 std::string file_name, ScanSpec spec,
+                                                 OrcAttributes attributes, ArrowMemory& memory,
+                                                 const OrcDecoderOptions& decoder) {
+  auto source = std::make_unique<Source>(std::move(object), std::move(file_name), std::move(spec),
+                                         std::move(attributes), memory);
   PF_TRY(source->Start(ctx, decoder));
-  return std::unique_ptr<BatchSource>(std::move(source));
+  return std::unique_ptr<OrcSource>(std::move(source));
 }
 
 }  // namespace partforge::data

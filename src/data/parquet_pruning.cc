@@ -7,42 +7,7 @@
 
 namespace partforge::data {
 namespace {
-
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
-
-bool IsInteger(ScalarType type) {
-  return type >= ScalarType::kInt8 && type <= ScalarType::kInt64;
-}
-bool IsFloat(ScalarType type) {
-  return type == ScalarType::kFloat || type == ScalarType::kDouble;
-}
-
-// Integers, floats and byte strings each in one type, so that a column that was promoted since the
-// file was written compares with the predicate.
-Scalar Normal(const Scalar& value) {
-  if (IsInteger(value.type())) return Scalar::Int64(value.AsInt());
-  if (value.type() == ScalarType::kFloat) return Scalar::Double(value.AsDouble());
-  if (value.type() == ScalarType::kString) return Scalar::Bytes(value.AsBytes());
-  return value;
-}
-
-// Zeros of both signs are equal to a predicate.
-Scalar AsLower(const Scalar& value) {
-  const Scalar normal = Normal(value);
-  const bool is_zero = normal.type() == ScalarType::kDouble && normal.AsDouble() == 0;
-  return is_zero ? Scalar::Double(-0.0) : normal;
-}
-Scalar AsUpper(const Scalar& value) {
-  const Scalar normal = Normal(value);
-  const bool is_zero = normal.type() == ScalarType::kDouble && normal.AsDouble() == 0;
-  return is_zero ? Scalar::Double(0.0) : normal;
-}
-
-// True unless both are known and of one type, and a > b.
-bool MayBeAtMost(const std::optional<Scalar>& a, const std::optional<Scalar>& b) {
-  return !a || !b || a->type() != b->type() || *a <= *b;
-}
-
 }  // namespace
 
 std::vector<RowRun> IntersectRuns(const std::vector<RowRun>& a, const std::vector<RowRun>& b) {
@@ -86,20 +51,8 @@ Result<ParquetPruner> ParquetPruner::Make(const ParquetFooter& footer, const Sch
   return pruner;
 }
 
-bool ParquetPruner::MayMatch(const BoundRange& bound, const Known& known) const {
-  const ColumnRange& range = bound.range;
-  if (range.null_is_wanted && known.may_have_null) return true;
-  if (!known.may_have_value) return false;
-  const auto type = columns_[static_cast<size_t>(bound.leaf)].scalar;
-  if (range.nan_is_wanted && type && IsFloat(*type)) return true;
-  const auto lower = known.lower ? std::optional(AsLower(*known.lower)) : std::nullopt;
-  const auto upper = known.upper ? std::optional(AsUpper(*known.upper)) : std::nullopt;
-  if (range.lower && !MayBeAtMost(AsLower(*range.lower), upper)) return false;
-  if (range.upper && !MayBeAtMost(lower, AsUpper(*range.upper))) return false;
-  if (range.equals.empty()) return true;
-  return std::any_of(range.equals.begin(), range.equals.end(), [&](const Scalar& value) {
-    return MayBeAtMost(lower, AsUpper(value)) && MayBeAtMost(AsLower(value), upper);
-  });
+bool ParquetPruner::MayMatch(const BoundRange& bound, const KnownValues& known) const {
+  return data::MayMatch(bound.range, known, columns_[static_cast<size_t>(bound.leaf)].scalar);
 }
 
 Result<bool> ParquetPruner::MayMatch(const Context& ctx, ByteSource& source, int row_group) const {
@@ -108,7 +61,7 @@ Result<bool> ParquetPruner::MayMatch(const Context& ctx, ByteSource& source, int
               MetricsOfChunk(columns_[static_cast<size_t>(bound.leaf)],
                              footer_->chunk(row_group, bound.leaf),
                              BoundOrderOf(footer_->tree, bound.leaf), file_name_));
-    Known known;
+    KnownValues known;
     if (metrics.lower) known.lower = metrics.lower->value;
     if (metrics.upper) known.upper = metrics.upper->value;
     known.may_have_null = metrics.null_count != 0;
@@ -165,7 +118,7 @@ Result<std::vector<RowRun>> ParquetPruner::RowsToRead(const Context& ctx, ByteSo
     if (!index) continue;
     std::vector<RowRun> kept;
     for (size_t i = 0; i < offsets->pages.size(); ++i) {
-      Known known;
+      KnownValues known;
       known.may_have_value = !index->null_pages[i];
       known.may_have_null = !index->null_counts || (*index->null_counts)[i] != 0;
       if (known.may_have_value) {

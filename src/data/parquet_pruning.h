@@ -11,6 +11,7 @@
 #include "data/column_range.h"
 #include "data/parquet_footer.h"
 #include "data/parquet_schema.h"
+#include "data/range_match.h"
 #include "data/schema_mapping.h"
 #include "store/object_store.h"
 
@@ -40,13 +41,7 @@ class ParquetPruner {
     ColumnRange range;
     int leaf = 0;
   };
-  // What is known of the values of a chunk or a page.
-  struct Known {
-    std::optional<Scalar> lower, upper;
-    bool may_have_null = true;
-    bool may_have_value = true;
-  };
-  bool MayMatch(const BoundRange& bound, const Known& known) const;
+  bool MayMatch(const BoundRange& bound, const KnownValues& known) const;
   Result<bool> BloomMayMatch(const Context& ctx, ByteSource& source, int row_group,
                              const BoundRange& bound) const;
 

@@ -136,6 +136,10 @@ bool KeepsValues(const arrow::DataType& from, const arrow::DataType& to) {
   return IsBytes(from.id()) && IsBytes(to.id());
 }
 
+bool IsEmptyStruct(const arrow::Scalar& value) {
+  return value.is_valid && value.type->id() == Type::STRUCT && value.type->num_fields() == 0;
+}
+
 bool HasAnyId(const arrow::FieldVector& fields) {
   return std::any_of(fields.begin(), fields.end(), [](const auto& field) {
     return FieldIdOf(*field) >= 0 || HasAnyId(StorageOf(*field->type()).fields());
@@ -150,14 +154,16 @@ int LeafCount(const arrow::Field& field) {
 
 // What is done for one wanted field.
 struct SchemaMapping::Node {
-  enum class Kind : uint8_t { kTake, kCast, kFill, kStruct, kList, kMap };
+  enum class Kind : uint8_t { kTake, kCast, kFill, kFillStruct, kStruct, kList, kMap };
   Kind kind = Kind::kFill;
-  int source = -1;  // index among the children that are read; -1 for kFill
-  int leaf = -1;    // of the file, for a flat column that keeps its values
+  int source = -1;  // index among the children that are read; -1 for kFill, kFillStruct
+  int leaf = -1;    // of the file, for a flat column that keeps its values, or a timestamp
+  bool has_other_unit = false;  // a timestamp that is read in another unit than the file's
   std::shared_ptr<arrow::Field> field = nullptr;  // wanted
   std::shared_ptr<arrow::Scalar> fill = nullptr;  // null: nulls
   std::string path = {};
-  std::vector<Node> children = {};  // kStruct: all; kList: the element; kMap: key and value
+  // kStruct, kFillStruct: all; kList: the element; kMap: key and value
+  std::vector<Node> children = {};
 };
 
 // Finds the columns and collects the leaves to read.
@@ -248,19 +254,25 @@ class SchemaMapping::Builder {
           Code::kInvalidArgument,
           fmt::format("map columns of {}: the file lacks column {}", file_name_, node.path));
     }
-    if (is_top_level) {
-      for (const FillIn& fill : options_.fill_ins) {
-        if (fill.column != node.field->name()) continue;
-        if (!fill.value->type->Equals(*node.field->type())) {
-          return Status(Code::kInvalidArgument,
-                        fmt::format("map columns of {}: the value for column {} is of type {}, "
-                                    "wanted {}",
-                                    file_name_, node.path, fill.value->type->ToString(),
-                                    node.field->type()->ToString()));
-        }
-        node.fill = fill.value;
+    for (const FillIn& fill : options_.fill_ins) {
+      const bool is_it = fill.field_id >= 0 ? FieldIdOf(*node.field) == fill.field_id
+                                            : is_top_level && fill.column == node.field->name();
+      if (!is_it) continue;
+      const arrow::DataType& type = *node.field->type();
+      if (type.id() == Type::STRUCT && IsEmptyStruct(*fill.value)) {
+        node.kind = Node::Kind::kFillStruct;
+        PF_ASSIGN(node.children, Fields({}, type.fields(), 0, "", node.path));
         return {};
       }
+      if (!fill.value->type->Equals(*node.field->type())) {
+        return Status(
+            Code::kInvalidArgument,
+            fmt::format("map columns of {}: the value for column {} is of type {}, "
+                        "wanted {}",
+                        file_name_, node.path, fill.value->type->ToString(), type.ToString()));
+      }
+      node.fill = fill.value;
+      return {};
     }
     if (node.field->nullable()) return {};
     return Status(Code::kInvalidArgument,
@@ -302,7 +314,13 @@ class SchemaMapping::Builder {
       }
       node.kind = from.Equals(to) && !is_wrapped ? Node::Kind::kTake : Node::Kind::kCast;
       for (int i = 0; i < LeafCountOf(from); ++i) leaves_.push_back(leaf + i);
-      if (from.num_fields() == 0 && KeepsValues(from, to)) node.leaf = leaf;
+      const bool is_time = from.id() == Type::TIMESTAMP && to.id() == Type::TIMESTAMP;
+      if (from.num_fields() == 0 && KeepsValues(from, to)) {
+        node.leaf = leaf;
+      } else if (is_time) {
+        node.leaf = leaf;
+        node.has_other_unit = true;
+      }
     }
     // Only fields that the file lacks are wanted: the first leaf still tells where the parent is
     // null.
@@ -350,13 +368,25 @@ Result<SchemaMapping> SchemaMapping::Make(const std::shared_ptr<arrow::Schema>& 
   return mapping;
 }
 
-std::optional<int> SchemaMapping::LeafOf(const FieldRef& column) const {
+const SchemaMapping::Node* SchemaMapping::NodeOf(const FieldRef& column) const {
   for (const Node& node : *columns_) {
     const bool is_it =
         column.id >= 0 ? FieldIdOf(*node.field) == column.id : node.field->name() == column.name;
-    if (is_it) return node.leaf >= 0 ? std::optional(node.leaf) : std::nullopt;
+    if (is_it) return &node;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<int> SchemaMapping::LeafOf(const FieldRef& column) const {
+  const Node* const node = NodeOf(column);
+  if (node == nullptr || node->leaf < 0 || node->has_other_unit) return std::nullopt;
+  return node->leaf;
+}
+
+std::optional<int> SchemaMapping::TimestampLeafOf(const FieldRef& column) const {
+  const Node* const node = NodeOf(column);
+  if (node == nullptr || node->leaf < 0) return std::nullopt;
+  return node->field->type()->id() == Type::TIMESTAMP ? std::optional(node->leaf) : std::nullopt;
 }
 
 // Builds the arrays of one batch.
@@ -382,6 +412,8 @@ class SchemaMapping::Applier {
         return Cast(node, source);
       case Node::Kind::kFill:
         return FillColumn(node, length);
+      case Node::Kind::kFillStruct:
+        return FillStruct(node, length);
       case Node::Kind::kStruct:
         return BuildStruct(node, *source);
       case Node::Kind::kList:
@@ -498,6 +530,16 @@ class SchemaMapping::Applier {
     PF_ARROW_ASSIGN(ArrayRef constant,
                     arrow::MakeArrayFromScalar(*node.fill, length, memory_.pool()));
     return constant;
+  }
+
+  Result<ArrayRef> FillStruct(const Node& node, int64_t length) {
+    arrow::ArrayVector children;
+    for (const Node& child : node.children) {
+      PF_ASSIGN(ArrayRef built, Build(child, nullptr, length));
+      children.push_back(std::move(built));
+    }
+    return ArrayRef(
+        std::make_shared<arrow::StructArray>(node.field->type(), length, std::move(children)));
   }
 
   // The validity of an array as a bitmap that begins at bit 0; null when nothing is null.

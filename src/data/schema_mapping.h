@@ -27,10 +27,15 @@ int32_t FieldIdOf(const arrow::Field& field);
 // The same field with the id in its metadata.
 std::shared_ptr<arrow::Field> WithFieldId(const std::shared_ptr<arrow::Field>& field, int32_t id);
 
-// A value for a top-level column that the file lacks: a partition value or a default.
+// A value for a column or inner field that the file lacks: a partition value or a default. It has
+// the type of the field wanted, or is a struct without fields: then each field of the struct wanted
+// is filled in by itself (Iceberg v3, a struct's default `{}`).
 struct FillIn {
-  std::string column;  // name in the wanted schema
-  std::shared_ptr<arrow::Scalar> value;
+  std::string column = {};  // name of a top-level column in the wanted schema
+  std::shared_ptr<arrow::Scalar> value = nullptr;
+  // When not -1: the field of this id, at whatever depth (Iceberg v3, "Default values"), whether in
+  // structs, lists of structs or values of maps. Then `column` is not looked at.
+  int32_t field_id = -1;
 };
 
 // The id of a column of a file that has no ids (Iceberg, "Column Projection": name mapping).
@@ -61,10 +66,10 @@ struct MappingOptions {
 class SchemaMapping {
  public:
   // kRefused when ids are asked for and the file has none; kInvalidArgument for a required column
-  // that the file lacks and nothing fills in, and for a type that does not promote to the wanted
-  // one: int to long, float to double, decimals to more digits, date to timestamp, finer or coarser
-  // time units, dictionaries, binary to string and other layouts of the same values. Fields of one
-  // name or id are taken in their order.
+  // or inner field that the file lacks and nothing fills in, and for a type that does not promote
+  // to the wanted one: int to long, float to double, decimals to more digits, date to timestamp,
+  // finer or coarser time units, dictionaries, binary to string and other layouts of the same
+  // values. Fields of one name or id are taken in their order.
   static Result<SchemaMapping> Make(const std::shared_ptr<arrow::Schema>& file,
                                     const std::shared_ptr<arrow::Schema>& wanted,
                                     const MappingOptions& options, std::string file_name);
@@ -76,6 +81,8 @@ class SchemaMapping {
   // Leaf of the file for a flat top-level column wanted, when it is read without a change that
   // could disturb the order of its values; none otherwise. For pruning.
   std::optional<int> LeafOf(const FieldRef& column) const;
+  // The same for a flat top-level timestamp, in whatever unit the file has it.
+  std::optional<int> TimestampLeafOf(const FieldRef& column) const;
 
   // `batch` has the columns of leaves() only, in file order; `first_row` is for messages. A value
   // that does not fit, or a null in a required column or inner field, is kCorruption with file,
@@ -88,6 +95,7 @@ class SchemaMapping {
   class Builder;
   class Applier;
   SchemaMapping() = default;
+  const Node* NodeOf(const FieldRef& column) const;  // of the column wanted; may be null
 
   std::shared_ptr<arrow::Schema> wanted_;
   std::string file_name_;

@@ -88,8 +88,10 @@ class SinkCrash : public ParquetFixture {
     EXPECT_TRUE(object.ok());
     Result<std::unique_ptr<BatchSource>> source = [&]() -> Result<std::unique_ptr<BatchSource>> {
       switch (format) {
-        case Format::kOrc:
-          return OpenOrcSource(ctx_, std::move(*object), key, {}, {}, memory_);
+        case Format::kOrc: {
+          PF_ASSIGN(auto orc, OpenOrcSource(ctx_, std::move(*object), key, {}, {}, memory_));
+          return std::unique_ptr<BatchSource>(std::move(orc));
+        }
         case Format::kAvro:
           return OpenAvroSource(ctx_, std::move(*object), key, {}, AvroTimestamps::kAvro, memory_);
         default: {

@@ -404,6 +404,25 @@ def test_avro_orc_and_puffin_are_shown(folder, server, place):
     check(json.loads(report["schema_text"])["type"] == "record", "the schema")
     report = rig.json("file", "inspect", orc, "--decode")["files"][0]
     check(report["format"] == "orc" and report["rows"] == 4321 and sum(s["rows"] for s in report["stripes"]) == 4321, "orc: %s" % report)
+    # Trees with ids, statistics of the file and of each stripe, sizes and encodings.
+    nested = os.path.join(folder, "n.orc")
+    server.sql("INSERT INTO FUNCTION file(%s, ORC) SELECT toInt64(number) AS id, tuple(toInt32(number %% 7), toString(number)) :: Tuple(a Int32, b String) AS s, "
+               "[toString(number)] AS l, if(number = 3, NULL, toDate('2020-01-01') + number) AS day FROM numbers(100)" % literal(nested))
+    report = rig.json("file", "inspect", nested)["files"][0]
+    columns = {c["path"]: c for c in report["columns"]}
+    check({"id", "s", "s.a", "s.b", "l", "l.element"} <= set(columns), "columns of ORC: %s" % sorted(columns))
+    check(columns["id"]["min"] == 0 and columns["id"]["max"] == 99 and columns["id"]["null_count"] == 0, "statistics: %s" % columns["id"])
+    check(columns["s.a"]["max"] == 6 and columns["l.element"]["values"] == 100, "inner statistics: %s" % columns["s.a"])
+    chunks = {c["path"]: c for c in report["stripes"][0]["columns"]}
+    check(set(chunks) == set(columns) and chunks["id"]["max"] == 99 and chunks["id"]["bytes"] > 0 and chunks["id"]["encodings"], "chunks: %s" % chunks["id"])
+    text = rig.run("file", "inspect", nested, "--details")[1]
+    check("l.element" in text and "STRIPE" in text and "2020-01-01" in text, text)
+    # Records of Avro as lines, in their order; of other formats they are refused.
+    lines = rig.run("file", "inspect", avro, "--records=3")[1].rstrip("\n").splitlines()[-3:]
+    check([json.loads(line)["id"] for line in lines] == [0, 1, 2], "records: %s" % lines)
+    check(rig.json("file", "inspect", avro, "--records=2")["files"][0]["records"][1]["name"] == "1", "records of the document")
+    check("records" not in rig.json("file", "inspect", avro)["files"][0], "records that nobody asked for")
+    rig.refused(1020, {1, 2, 3}, "file", "inspect", orc, "--records=1")
     blob = b"\x01\x02\x03\x04"
     footer = json.dumps({"blobs": [{"type": "my-blob", "fields": [1, 2], "snapshot-id": 9007199254740993, "sequence-number": 5, "offset": 4, "length": 4,
                                     "properties": {"ndv": "7"}}], "properties": {"created-by": "a test"}}).encode()

@@ -16,6 +16,7 @@
 #include "data/bitmap.h"
 #include "data/block_codec.h"
 #include "data/memory_bytes.h"
+#include "data/orc_tail.h"
 #include "data/parquet_footer.h"
 #include "data/puffin.h"
 #include "data/schema_mapping.h"
@@ -310,6 +311,31 @@ int FuzzBinaryRow(std::span<const std::byte> bytes) {
   }
   const std::string again = writer.Finish();
   PF_CHECK(BinaryRow::Parse(AsBytes(again), types, "again").ok(), "a row that is not read again");
+  return 0;
+}
+
+int FuzzOrcTail(std::span<const std::byte> bytes) {
+  partforge::testing::TestWorld world;
+  const Context ctx = world.context();
+  MemorySource source(bytes);
+  const auto tail = ReadOrcTail(ctx, source, "fuzzed");
+  if (!tail.ok()) return 0;
+  const size_t columns = (*tail)->types.size();
+  const size_t known = (*tail)->FileStatistics().size();
+  PF_CHECK(known == 0 || known == columns, "statistics of some columns");
+  for (size_t i = 0; i < (*tail)->stripes.size(); ++i) {
+    for (const OrcColumnStatistics& one : (*tail)->StripeStatistics(i)) {
+      PF_CHECK(!one.lower || !one.upper || one.lower->value <= one.upper->value,
+               "bounds that contradict each other");
+    }
+    const auto footer = ReadOrcStripeFooter(ctx, source, **tail, i, "fuzzed");
+    if (!footer.ok()) continue;
+    for (const OrcStream& stream : footer->streams) {
+      PF_CHECK(stream.column < columns && stream.bytes.length >= 0 &&
+                   stream.bytes.end() <= (*tail)->stripes[i].end(),
+               "a stream outside of its stripe");
+    }
+  }
   return 0;
 }
 

@@ -20,6 +20,8 @@ int FuzzVector(std::span<const std::byte> bytes);
 int FuzzThrift(std::span<const std::byte> bytes);      // one struct
 int FuzzFooter(std::span<const std::byte> bytes);      // the end of a Parquet file
 int FuzzBlockCodec(std::span<const std::byte> bytes);  // a codec and a compressed block
-int FuzzBinaryRow(std::span<const std::byte> bytes);   // a serialized row
+
+int FuzzOrcTail(std::span<const std::byte> bytes);  // the end of an ORC file, its stripes' footers
+int FuzzBinaryRow(std::span<const std::byte> bytes);  // a serialized row
 
 }  // namespace partforge::fuzz

@@ -17,6 +17,7 @@
 #include "data/bitmap.h"
 #include "data/block_codec.h"
 #include "data/memory_bytes.h"
+#include "data/orc_sink.h"
 #include "data/parquet_footer.h"
 #include "data/puffin.h"
 #include "fuzz/allocation_peak.h"
@@ -229,6 +230,46 @@ TEST(FuzzData, Thrift) {
 
 TEST(FuzzData, Footer) {
   Fuzz(&FuzzFooter, {ParquetTail()});
+}
+
+// A small ORC file of several stripes with statistics of each kind.
+std::string OrcFile(OrcCodec codec) {
+  testing::TestWorld world;
+  const Context ctx = world.context();
+  const auto schema = arrow::schema(
+      {arrow::field("i", arrow::int64()), arrow::field("d", arrow::float64()),
+       arrow::field("s", arrow::utf8()), arrow::field("b", arrow::boolean()),
+       arrow::field("x", arrow::decimal128(12, 2)), arrow::field("day", arrow::date32()),
+       arrow::field("t", arrow::timestamp(arrow::TimeUnit::SECOND)),
+       arrow::field("l", arrow::list(arrow::utf8()))});
+  std::string bytes;
+  auto sink =
+      OpenOrcSink(
+          ctx, std::make_unique<MemorySink>(bytes), "f", schema,
+          {.attributes = {.id = "id"}, .codec = codec, .stripe_bytes = 500, .row_index_rows = 20})
+          .value();
+  for (int64_t batch = 0; batch < 3; ++batch) {
+    std::vector<std::unique_ptr<arrow::ArrayBuilder>> builders;
+    for (const auto& field : schema->fields()) {
+      builders.push_back(arrow::MakeBuilder(field->type()).ValueOrDie());
+    }
+    for (int64_t i = 0; i < 20; ++i) {
+      for (const auto& builder : builders) {
+        EXPECT_TRUE((i % 5 == 0 ? builder->AppendNull() : builder->AppendEmptyValue()).ok());
+      }
+    }
+    arrow::ArrayVector columns;
+    for (const auto& builder : builders) columns.push_back(builder->Finish().ValueOrDie());
+    EXPECT_TRUE(sink->Write(ctx, *arrow::RecordBatch::Make(schema, 20, columns)).ok());
+  }
+  EXPECT_TRUE(sink->Close(ctx).ok());
+  return bytes;
+}
+
+TEST(FuzzData, OrcTail) {
+  std::vector<std::string> seeds;
+  for (int codec = 0; codec < 5; ++codec) seeds.push_back(OrcFile(static_cast<OrcCodec>(codec)));
+  Fuzz(&FuzzOrcTail, seeds);
 }
 
 TEST(FuzzData, BinaryRow) {

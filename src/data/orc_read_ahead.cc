@@ -1,0 +1,84 @@
+#include "data/orc_read_ahead.h"
+
+#include <algorithm>
+
+namespace partforge::data {
+namespace {
+
+constexpr int64_t kTailBytes = int64_t{64} << 10;
+
+int64_t TailBegin(const ReadAheadSource& object) {
+  return object.size_bytes() - std::min(kTailBytes, object.size_bytes());
+}
+
+}  // namespace
+
+void FetchOrcTail(const Context& ctx, ReadAheadSource& object) {
+  const int64_t begin = TailBegin(object);
+  object.Fetch(ctx, {{.offset = begin, .length = object.size_bytes() - begin}});
+}
+
+OrcReadAhead::OrcReadAhead(ReadAheadSource& object, std::string file_name,
+                           std::vector<FileRange> stripes)
+    : object_(object), file_name_(std::move(file_name)), stripes_(std::move(stripes)) {}
+
+void OrcReadAhead::ChooseColumns(const OrcTail* tail, std::vector<size_t> indices,
+                                 const std::vector<int>& columns) {
+  tail_ = tail;
+  if (tail == nullptr) return;
+  indices_ = std::move(indices);
+  const OrcType& root = tail->types[0];
+  is_wanted_.assign(tail->types.size(), false);
+  is_wanted_[0] = true;
+  for (const int column : columns) {
+    if (static_cast<size_t>(column) >= root.children.size()) continue;
+    const uint32_t begin = root.children[static_cast<size_t>(column)];
+    for (uint32_t i = begin; i < tail->types[begin].end; ++i) is_wanted_[i] = true;
+  }
+}
+
+void OrcReadAhead::Start(const Context& ctx, size_t n) {
+  if (n > 0) object_.DropBefore(stripes_[n - 1].end());
+  next_stripe_ = std::max(next_stripe_, n);
+  for (; next_stripe_ < std::min(n + 2, stripes_.size()); ++next_stripe_) {
+    FetchFooter(ctx, next_stripe_);
+    object_.Fetch(ctx, RangesOf(ctx, next_stripe_));
+  }
+  // So that nobody waits for it when its turn comes.
+  if (next_stripe_ < stripes_.size()) FetchFooter(ctx, next_stripe_);
+}
+
+bool OrcReadAhead::IsInTail(const FileRange& range) const {
+  return range.offset >= TailBegin(object_);
+}
+
+FileRange OrcReadAhead::FooterOf(size_t n) const {
+  const OrcStripePlace& place = tail_->stripes[indices_[n]];
+  return {.offset = place.end() - place.footer_bytes, .length = place.footer_bytes};
+}
+
+void OrcReadAhead::FetchFooter(const Context& ctx, size_t n) {
+  if (tail_ == nullptr || n < next_footer_) return;
+  next_footer_ = n + 1;
+  if (!IsInTail(FooterOf(n))) object_.Fetch(ctx, {FooterOf(n)});
+}
+
+std::vector<FileRange> OrcReadAhead::RangesOf(const Context& ctx, size_t n) {
+  std::vector<FileRange> ranges;
+  if (tail_ == nullptr) {
+    if (!IsInTail(stripes_[n])) ranges.push_back(stripes_[n]);
+    return ranges;
+  }
+  auto footer = ReadOrcStripeFooter(ctx, object_, *tail_, indices_[n], file_name_);
+  if (!footer.ok()) {
+    // The decoder says what is wrong with it.
+    Ignore(ctx, footer.status(), "a stripe is read without reading ahead");
+    return ranges;
+  }
+  for (const OrcStream& stream : footer->streams) {
+    if (is_wanted_[stream.column] && !IsInTail(stream.bytes)) ranges.push_back(stream.bytes);
+  }
+  return ranges;
+}
+
+}  // namespace partforge::data
