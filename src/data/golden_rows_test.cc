@@ -47,7 +47,9 @@ class GoldenRows : public ::testing::Test {
     auto object = std::make_unique<MemorySource>(AsBytes(bytes_));
     const std::string file(name);
     if (file.ends_with(".orc")) {
-      return OpenOrcSource(ctx_, std::move(object), file, {}, {.id = "iceberg.id"}, memory_);
+      PF_ASSIGN(auto orc,
+                OpenOrcSource(ctx_, std::move(object), file, {}, {.id = "iceberg.id"}, memory_));
+      return std::unique_ptr<BatchSource>(std::move(orc));
     }
     if (file.ends_with(".avro")) {
       return OpenAvroSource(ctx_, std::move(object), file, {}, AvroTimestamps::kAvro, memory_);

@@ -33,7 +33,9 @@ Result<std::unique_ptr<BatchSource>> OpenRows(const Context& ctx,
       return std::unique_ptr<BatchSource>(std::move(source));
     }
     case FileFormat::kOrc:
-      return OpenOrcSource(ctx, std::move(object), name, {}, {.id = "iceberg.id"}, memory);
+      PF_ASSIGN(auto orc,
+                OpenOrcSource(ctx, std::move(object), name, {}, {.id = "iceberg.id"}, memory));
+      return std::unique_ptr<BatchSource>(std::move(orc));
     case FileFormat::kAvro:
       return OpenAvroSource(ctx, std::move(object), name, {}, AvroTimestamps::kAvro, memory);
     case FileFormat::kPuffin:
