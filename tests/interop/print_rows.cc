@@ -32,10 +32,11 @@ Result<std::unique_ptr<BatchSource>> OpenRows(const Context& ctx,
       PF_ASSIGN(auto source, ParquetSource::Open(ctx, std::move(object), name, {}, memory));
       return std::unique_ptr<BatchSource>(std::move(source));
     }
-    case FileFormat::kOrc:
+    case FileFormat::kOrc: {
       PF_ASSIGN(auto orc,
                 OpenOrcSource(ctx, std::move(object), name, {}, {.id = "iceberg.id"}, memory));
       return std::unique_ptr<BatchSource>(std::move(orc));
+    }
     case FileFormat::kAvro:
       return OpenAvroSource(ctx, std::move(object), name, {}, AvroTimestamps::kAvro, memory);
     case FileFormat::kPuffin:
