@@ -30,7 +30,7 @@ def test_help_needs_nothing(folder, server, place):
     check(len(names) >= 18, "commands: %s" % names)
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
             ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
-            ["engine", "--help"]]
+            ["engine", "--help"], ["engine", "-h"], ["help", "engine"]]
     check("file inspect" in names, "commands: %s" % names)
     runs += [[*name.split(), "--help"] for name in names] + [["help", *name.split()] for name in names]
     runs += [["file", "--help"], ["help", "file"]]
