@@ -223,6 +223,7 @@ Status Run(const CommandInput& input) {
       fmt::format("done       {} → {}.{} in {}", request.source.ToString(),
                   job.destination_database, job.destination_table,
                   TimeText(took_ms, flow.rows_in, flow.bytes_in, flow.peak_memory_bytes)));
+  input.out.Answer(job_id);
   JsonDoc document{{"job_id", job_id},
                    {"source", request.source.ToString()},
                    {"destination", job.destination_database + "." + job.destination_table},

@@ -24,6 +24,10 @@ std::string EngineHelp() {
 
 usage: partforge engine --path=DIR [flags]
 
+examples:
+  partforge engine --path=/var/tmp/engine
+  partforge engine --path=/var/tmp/engine --port=8123 --allow-external-reads
+
   --path=DIR                data folder of this engine (required)
   --host=TEXT --port=N      address to answer at (default 127.0.0.1 and a free port, printed as JSON)
   --threads=N               threads of the HTTP server
@@ -32,6 +36,10 @@ usage: partforge engine --path=DIR [flags]
   --allow-external-reads    table functions that read files and other servers
   --pid-file --log-file --errorlog-file --log-level
   -- --KEY=VALUE …          keys of the server's configuration
+
+exits: 0 ended in order · 1 failed · 2 usage · 3 refused
+
+related: worker
 )";
 }
 

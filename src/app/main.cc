@@ -406,7 +406,10 @@ int Main(int argc, char** argv) {
       std::filesystem::path(argv[0]).filename().string().find("clickhouse") != std::string::npos;
   if (is_stand_in || (!words.empty() && words[0] == "engine")) {
     if (!is_stand_in) words.erase(words.begin());
-    if (std::find(words.begin(), words.end(), "--help") != words.end()) {
+    const auto is_help = [](const std::string& word) {
+      return word == "--help" || word == "-help" || word == "-h";
+    };
+    if (std::any_of(words.begin(), words.end(), is_help)) {
       Output out(style);
       out.Raw(EngineHelp());
       return Finish(out);
@@ -427,6 +430,10 @@ int Main(int argc, char** argv) {
       return Finish(out);
     }
     words.erase(words.begin());
+    if (words[0] == "engine") {
+      out.Raw(EngineHelp());
+      return Finish(out);
+    }
     const auto [command, word_count] = FindCommand(words);
     if (command == nullptr) return HelpOfGroup(words, true, style);
     out.Raw(CommandHelp(command->spec, style.width));

@@ -1,11 +1,13 @@
 #include "app/wire.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
+#include <vector>
 
 #include "app/slot_children.h"
 #include "base/files.h"
@@ -122,6 +124,23 @@ Status CheckWorkDir(const std::filesystem::path& folder, bool is_private) {
 
 namespace {
 
+std::string HostName() {
+  char host[256] = {};
+  return gethostname(host, sizeof(host) - 1) == 0 ? std::string(host) : std::string("unknown");
+}
+
+// "cli:<user>@<host>": who stands in the history for what a command did.
+std::string ActorName() {
+  const uid_t user = geteuid();
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> room(16'384);
+  const bool is_known =
+      getpwuid_r(user, &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
+  return fmt::format("cli:{}@{}", is_known ? std::string(found->pw_name) : std::to_string(user),
+                     HostName());
+}
+
 Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse use) {
   const std::string state_url = input.options.String("state-url"),
                     postgres_url = input.options.String("postgres-url");
@@ -137,6 +156,7 @@ Result<StateStoreOptions> StateOptionsFrom(const CommandInput& input, SchemaUse 
   options.url = state_url.empty() ? postgres_url : state_url;
   options.schema = input.options.String("state-schema");
   options.use = use;
+  options.actor = ActorName();
   if (options.url.empty()) {
     PF_ASSIGN(options.url, DefaultStateUrl(input, use));
   }
@@ -362,9 +382,7 @@ clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& setti
 }
 
 std::string ProcessName(const CommandInput&) {
-  char host[256] = {};
-  if (gethostname(host, sizeof(host) - 1) != 0) return fmt::format("unknown-{}", getpid());
-  return fmt::format("{}-{}", host, getpid());
+  return fmt::format("{}-{}", HostName(), getpid());
 }
 
 Result<JobId> JobNamed(const CommandInput& input) {

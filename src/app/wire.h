@@ -99,7 +99,7 @@ Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& inpu
 // How waiting parts share an insert under these settings, the same for `plan` and for a worker.
 clickhouse::GatherRules GatherRulesFrom(const clickhouse::RewriteSettings& settings);
 
-// "cli:<user>@<host>-<pid>" and "<host>-<pid>".
+// "<host>-<pid>".
 std::string ProcessName(const CommandInput& input);
 
 // --database and --table. kRefused (PF8006) on a name that is never sent to a server: above 200

@@ -116,6 +116,15 @@ TEST(UploadFreeze, AnInterruptedUploadCompletesByTheSameCommand) {
   const auto again = RunUpload(rig.ctx(), rig.state(), rig.store(), request, *plan, {});
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_EQ(again->skipped, 3);
+  // Another version of the program may warn in other words; another SELECT is another job.
+  UploadPlan other = *plan;
+  other.job.warnings.emplace_back("PF2110 in other words");
+  const auto resumed = RunUpload(rig.ctx(), rig.state(), rig.store(), request, other, {});
+  ASSERT_TRUE(resumed.ok()) << resumed.status().ToString();
+  EXPECT_EQ(rig.state().View(rig.ctx(), rig.job_id)->job.spec, plan->job.ToJson());
+  other.job.insert_select += " ";
+  EXPECT_EQ(RunUpload(rig.ctx(), rig.state(), rig.store(), request, other, {}).status().code(),
+            Code::kConflict);
 }
 
 // The embedded engine has neither the volume nor the disk.

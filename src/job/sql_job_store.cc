@@ -14,9 +14,6 @@
 namespace partforge {
 namespace {
 
-// Who acts where the interface names nobody: an operator's command or the planner behind it.
-constexpr std::string_view kOperator = "operator";
-
 std::string SpecHash(const JobSpec& job) {
   Sha256 hash;
   hash.Update(job.kind);
@@ -87,7 +84,8 @@ Status AddTasksIn(SqlSession& session, SqlJournal& journal, const JobId& job,
 
 }  // namespace
 
-SqlJobStore::SqlJobStore(std::unique_ptr<SqlDb> db) : db_(std::move(db)) {}
+SqlJobStore::SqlJobStore(std::unique_ptr<SqlDb> db, std::string actor)
+    : db_(std::move(db)), actor_(std::move(actor)) {}
 SqlJobStore::~SqlJobStore() = default;
 
 Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
@@ -123,7 +121,7 @@ Result<JobId> SqlJobStore::CreateJob(const Context& ctx, const Plan& plan) {
           .Explain(6006, key,
                    "use another --job-id, or the SQL, table, bucket and prefix of that job");
     }
-    SqlJournal journal(session, id, kOperator);
+    SqlJournal journal(session, id, actor_);
     PF_TRY(journal.Note({.event = "job_created", .to = "OPEN"}));
     PF_TRY(AddTasksIn(session, journal, id, plan.tasks));
     PF_TRY(journal.Close());
@@ -136,7 +134,7 @@ Status SqlJobStore::AddTasks(const Context& ctx, const JobId& job, std::span<con
     // Shared, so that uploaders do not wait for each other, but Seal counts no half-added tasks.
     PF_ASSIGN(const SqlRows found, session.Run(statements::kJobForShare, {{"job", job}}));
     if (found.empty()) return NoSuchJob(job);
-    SqlJournal journal(session, job, kOperator);
+    SqlJournal journal(session, job, actor_);
     PF_TRY(AddTasksIn(session, journal, job, tasks));
     return journal.Close();
   });
@@ -149,7 +147,7 @@ Status SqlJobStore::Seal(const Context& ctx, const JobId& job, int64_t tasks) {
     PF_ASSIGN(const SqlRows sealed,
               session.Run(statements::kSeal, {{"job", job}, {"expected", tasks}}));
     if (sealed.changed() == 1) {
-      SqlJournal journal(session, job, kOperator);
+      SqlJournal journal(session, job, actor_);
       return journal.Note({.event = "job_sealed",
                            .from = "OPEN",
                            .to = "SEALED",
@@ -172,7 +170,7 @@ Status SqlJobStore::SetPaused(const Context& ctx, const JobId& job, bool is_paus
     PF_ASSIGN(const SqlRows rows,
               session.Run(statements::kPause, {{"job", job}, {"paused", is_paused ? 1 : 0}}));
     if (rows.changed() == 0) return NoSuchJob(job);
-    SqlJournal journal(session, job, kOperator);
+    SqlJournal journal(session, job, actor_);
     return journal.Note({.event = is_paused ? "job_paused" : "job_resumed"});
   });
 }
@@ -192,7 +190,7 @@ Status SqlJobStore::AbortJob(const Context& ctx, const JobId& job) {
     PF_ASSIGN(const SqlRows done, session.Run(statements::kAbortJobDone, {{"job", job}}));
     const std::string_view after = done.changed() == 1 ? "ABORTED" : "ABORTING";
     if (before == after) return {};
-    SqlJournal journal(session, job, kOperator);
+    SqlJournal journal(session, job, actor_);
     return journal.Note({.event = "job_aborted", .from = before, .to = after});
   });
 }
@@ -201,7 +199,7 @@ Result<int64_t> SqlJobStore::Finalize(const Context& ctx, const JobId& job) {
   return WriteFor<int64_t>(ctx, *db_, [&](SqlSession& session) -> Result<int64_t> {
     PF_ASSIGN(const SqlRows rows, session.Run(statements::kFinalize, {{"job", job}}));
     PF_ASSIGN(const std::vector<Task> tasks, ReadTasks(rows));
-    SqlJournal journal(session, job, kOperator);
+    SqlJournal journal(session, job, actor_);
     for (const Task& after : tasks) {
       Task before = after;
       before.state = TaskState::kCompactReady;

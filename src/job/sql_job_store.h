@@ -17,8 +17,9 @@ enum class OpenWork : uint8_t { kRefuse, kEndExpired, kEnd };
 // method is one transaction of SqlDb; nothing is kept in memory between two of them. Thread-safe.
 class SqlJobStore final : public JobStore {
  public:
-  // The schema must be there already (migrations.h); OpenJobStore sees to that.
-  explicit SqlJobStore(std::unique_ptr<SqlDb> db);
+  // The schema must be there already (migrations.h); OpenJobStore sees to that. `actor` is who did,
+  // in the history, what no lease or fence was needed for.
+  explicit SqlJobStore(std::unique_ptr<SqlDb> db, std::string actor = "operator");
   ~SqlJobStore() override;
 
   Result<JobId> CreateJob(const Context& ctx, const Plan& plan) override;
@@ -97,6 +98,7 @@ class SqlJobStore final : public JobStore {
 
  private:
   std::unique_ptr<SqlDb> db_;
+  const std::string actor_;
 };
 
 }  // namespace partforge

@@ -15,7 +15,6 @@
 namespace partforge {
 namespace {
 
-constexpr std::string_view kOperator = "operator";
 constexpr size_t kEditsMax = 1000;  // of one Amend, so that no planner holds locks for long
 
 Status EndAttempts(SqlSession& session, const JobId& job, const TaskId& task, OpenWork open_work) {
@@ -93,20 +92,20 @@ Status DeleteTask(SqlSession& session, SqlJournal& journal, const JobId& job, co
 
 // Edits and deletions of one job, in the order of locks.
 Status Change(SqlSession& session, const JobId& job, std::span<const TaskEdit> edits,
-              std::span<const TaskId> deleted, OpenWork open_work) {
+              std::span<const TaskId> deleted, OpenWork open_work, std::string_view actor) {
   std::vector<const TaskEdit*> sorted;
   for (const TaskEdit& edit : edits) sorted.push_back(&edit);
   std::sort(sorted.begin(), sorted.end(),
             [](const TaskEdit* a, const TaskEdit* b) { return a->id < b->id; });
   std::vector<TaskId> going(deleted.begin(), deleted.end());
   std::sort(going.begin(), going.end());
-  SqlJournal journal(session, job, kOperator);
+  SqlJournal journal(session, job, actor);
   PF_ASSIGN(const int64_t now_ms, StoreNow(session));
   if (open_work != OpenWork::kRefuse) {
     std::set<TaskId> taken(going.begin(), going.end());
     for (const TaskEdit* edit : sorted) taken.insert(edit->id);
     const LeaseAge age = open_work == OpenWork::kEnd ? LeaseAge::kAny : LeaseAge::kExpired;
-    PF_TRY(HandBackMates(session, journal, job, taken, age, kOperator));
+    PF_TRY(HandBackMates(session, journal, job, taken, age, actor));
   }
   auto next = going.begin();
   for (const TaskEdit* edit : sorted) {
@@ -138,7 +137,7 @@ Status SqlJobStore::Amend(const Context& ctx, const JobId& job, const Settlement
                               settlement.edits.size(), settlement.added.size()));
   }
   return db_->Write(ctx, [&](SqlSession& session) {
-    return Change(session, job, settlement.edits, {}, OpenWork::kRefuse);
+    return Change(session, job, settlement.edits, {}, OpenWork::kRefuse, actor_);
   });
 }
 
@@ -148,7 +147,7 @@ Status SqlJobStore::ChangeTasks(const Context& ctx, const JobId& job,
   return db_->Write(ctx, [&](SqlSession& session) -> Status {
     PF_ASSIGN(const SqlRows locked, session.Run(statements::kJobForUpdate, {{"job", job}}));
     if (locked.empty()) return NoSuchJob(job);
-    return Change(session, job, edits, deleted, open_work);
+    return Change(session, job, edits, deleted, open_work, actor_);
   });
 }
 
@@ -160,7 +159,7 @@ Status SqlJobStore::AskFinalize(const Context& ctx, const JobId& job, const Task
       return Status(Code::kNotFound,
                     fmt::format("no batch of job {} makes this output: {}", job, output));
     }
-    SqlJournal journal(session, job, kOperator);
+    SqlJournal journal(session, job, actor_);
     return journal.Note({.task = output, .event = "finalize_asked"});
   });
 }

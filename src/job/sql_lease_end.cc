@@ -3,7 +3,6 @@
 #include <array>
 #include <map>
 
-#include "job/job_rows.h"
 #include "job/sql_job_store_rows.h"
 #include "job/sql_statements.h"
 

@@ -98,7 +98,7 @@ Result<std::unique_ptr<SqlJobStore>> OpenJobStore(const Context& ctx,
     }
     PF_TRY(ApplyMigrations(ctx, *db, options.schema));
   }
-  return std::make_unique<SqlJobStore>(std::move(db));
+  return std::make_unique<SqlJobStore>(std::move(db), options.actor);
 }
 
 Result<int64_t> MigrateStateStore(const Context& ctx, const StateStoreOptions& options) {

@@ -23,6 +23,7 @@ struct StateStoreOptions {
       url;  // --state-url: "sqlite:/path", "sqlite:///path", "postgres://…", "postgresql://…"
   std::string schema = "partforge";  // --state-schema; PostgreSQL only
   SchemaUse use = SchemaUse::kWrite;
+  std::string actor = "operator";  // see SqlJobStore
 };
 
 struct StateUrl {

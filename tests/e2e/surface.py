@@ -32,7 +32,7 @@ def test_help_needs_nothing(folder, server, place):
     check(len(names) >= 18, "commands: %s" % names)
     runs = [[], ["help"], ["--help"], ["-h"], ["version"], ["version", "--json"], ["explain"], ["explain", "PF2107"], ["debug", "fault-points"],
             ["completions", "bash"], ["completions", "zsh"], ["completions", "fish"], ["config", "init"], ["config", "print"],
-            ["engine", "--help"]]
+            ["engine", "--help"], ["engine", "-h"], ["help", "engine"]]
     check("file inspect" in names, "commands: %s" % names)
     runs += [[*name.split(), "--help"] for name in names] + [["help", *name.split()] for name in names]
     runs += [["file", "--help"], ["help", "file"]]
@@ -442,6 +442,8 @@ def test_parts_are_taken_back(folder, server, place):
     check(rig.json(*retry, "--all")["retried"] == 0, "a finished part was taken")
     check(rig.json(*retry, "--all", "--force")["parts"][0]["from"] == "FINISHED", "a forced part")
     check(job.summary()["counts"]["READY"] == 1, "not READY after --force")
+    who = {e["actor"] for e in rig.json("events", "--job-id=" + job.id, *rig.state)["events"] if e["event"] == "amended"}
+    check(len(who) == 1 and re.fullmatch(r"cli:[^@]+@.+", who.pop()), "the history does not tell who: %s" % who)
     job.work()
     job.publish()
     check(job.compare() == 11, "not all rows")
