@@ -38,8 +38,7 @@ Status StreamWindows::ReadAt(const Context& ctx, int64_t offset, std::span<std::
   if (offset < stream.begin || offset + length > window_end) {
     stream.window.resize(static_cast<size_t>(std::min(window_bytes_, stream.range.end() - offset)));
     stream.begin = offset;
-    const Status status =
-        source_.ReadAt(ctx, offset, std::as_writable_bytes(std::span(stream.window)));
+    Status status = source_.ReadAt(ctx, offset, std::as_writable_bytes(std::span(stream.window)));
     if (!status.ok()) {
       stream.window.clear();
       return status;
