@@ -249,11 +249,28 @@ class ColumnGatherer {
       PF_ARROW_TRY(builder->AppendArraySlice(span, run.begin, run.count));
     }
     PF_ARROW_ASSIGN(auto built, builder->Finish());
+    if (HasOtherIndices(*built->type(), *type)) {
+      return Status(Code::kRefused,
+                    fmt::format("gather rows: the distinct values together are too many for {}",
+                                type->ToString()));
+    }
     // Builders call inner fields as they like; the values are the same.
     if (built->type()->Equals(*type, /*check_metadata=*/true)) return built;
     auto data = built->data()->Copy();
     SetType(*data, type);
     return arrow::MakeArray(data);
+  }
+
+  // A builder of dictionaries widens its indices when they need it.
+  static bool HasOtherIndices(const arrow::DataType& built, const arrow::DataType& wanted) {
+    if (built.id() == Type::DICTIONARY && wanted.id() == Type::DICTIONARY) {
+      return !static_cast<const arrow::DictionaryType&>(built).index_type()->Equals(
+          static_cast<const arrow::DictionaryType&>(wanted).index_type());
+    }
+    for (int i = 0; i < std::min(built.num_fields(), wanted.num_fields()); ++i) {
+      if (HasOtherIndices(*built.field(i)->type(), *wanted.field(i)->type())) return true;
+    }
+    return false;
   }
 
   static void SetType(arrow::ArrayData& data, const std::shared_ptr<arrow::DataType>& type) {

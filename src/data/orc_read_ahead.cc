@@ -18,34 +18,49 @@ void FetchOrcTail(const Context& ctx, ReadAheadSource& object) {
   object.Fetch(ctx, {{.offset = begin, .length = object.size_bytes() - begin}});
 }
 
-OrcReadAhead::OrcReadAhead(ReadAheadSource& object, std::string file_name,
-                           std::vector<FileRange> stripes)
-    : object_(object), file_name_(std::move(file_name)), stripes_(std::move(stripes)) {}
+OrcReadAhead::OrcReadAhead(ReadAheadSource& object, StreamWindows& windows, std::string file_name,
+                           std::vector<FileRange> stripes, int64_t stream_bytes_max)
+    : object_(object),
+      windows_(windows),
+      file_name_(std::move(file_name)),
+      stripes_(std::move(stripes)),
+      stream_bytes_max_(stream_bytes_max),
+      is_fetched_(stripes_.size(), false) {}
 
-void OrcReadAhead::ChooseColumns(const OrcTail* tail, std::vector<size_t> indices,
-                                 const std::vector<int>& columns) {
-  tail_ = tail;
-  if (tail == nullptr) return;
+void OrcReadAhead::ChooseColumns(const OrcTail& tail, std::vector<size_t> indices,
+                                 const std::vector<int>& columns, Columns share) {
+  tail_ = &tail;
   indices_ = std::move(indices);
-  const OrcType& root = tail->types[0];
-  is_wanted_.assign(tail->types.size(), false);
+  share_ = share;
+  const OrcType& root = tail.types[0];
+  is_wanted_.assign(tail.types.size(), false);
   is_wanted_[0] = true;
   for (const int column : columns) {
     if (static_cast<size_t>(column) >= root.children.size()) continue;
     const uint32_t begin = root.children[static_cast<size_t>(column)];
-    for (uint32_t i = begin; i < tail->types[begin].end; ++i) is_wanted_[i] = true;
+    for (uint32_t i = begin; i < tail.types[begin].end; ++i) is_wanted_[i] = true;
   }
 }
 
 void OrcReadAhead::Start(const Context& ctx, size_t n) {
   if (n > 0) object_.DropBefore(stripes_[n - 1].end());
-  next_stripe_ = std::max(next_stripe_, n);
-  for (; next_stripe_ < std::min(n + 2, stripes_.size()); ++next_stripe_) {
-    FetchFooter(ctx, next_stripe_);
-    object_.Fetch(ctx, RangesOf(ctx, next_stripe_));
+  // What had no room beside the one before is tried once more.
+  for (size_t i = n; i < std::min(n + 2, stripes_.size()); ++i) {
+    if (!is_fetched_[i]) is_fetched_[i] = FetchStripe(ctx, i);
   }
   // So that nobody waits for it when its turn comes.
-  if (next_stripe_ < stripes_.size()) FetchFooter(ctx, next_stripe_);
+  if (share_ == Columns::kSome && n + 2 < stripes_.size()) FetchFooter(ctx, n + 2);
+  std::vector<FileRange> streams;
+  if (!is_fetched_[n] && tail_ != nullptr) streams = StreamsOf(ctx, n);
+  windows_.Watch(ctx, std::move(streams), stream_bytes_max_);
+}
+
+bool OrcReadAhead::FetchStripe(const Context& ctx, size_t n) {
+  if (tail_ != nullptr && share_ == Columns::kSome) {
+    FetchFooter(ctx, n);
+    return object_.Fetch(ctx, StreamsOf(ctx, n));
+  }
+  return IsInTail(stripes_[n]) || object_.Fetch(ctx, {stripes_[n]});
 }
 
 bool OrcReadAhead::IsInTail(const FileRange& range) const {
@@ -58,17 +73,13 @@ FileRange OrcReadAhead::FooterOf(size_t n) const {
 }
 
 void OrcReadAhead::FetchFooter(const Context& ctx, size_t n) {
-  if (tail_ == nullptr || n < next_footer_) return;
+  if (n < next_footer_) return;
   next_footer_ = n + 1;
   if (!IsInTail(FooterOf(n))) object_.Fetch(ctx, {FooterOf(n)});
 }
 
-std::vector<FileRange> OrcReadAhead::RangesOf(const Context& ctx, size_t n) {
+std::vector<FileRange> OrcReadAhead::StreamsOf(const Context& ctx, size_t n) {
   std::vector<FileRange> ranges;
-  if (tail_ == nullptr) {
-    if (!IsInTail(stripes_[n])) ranges.push_back(stripes_[n]);
-    return ranges;
-  }
   auto footer = ReadOrcStripeFooter(ctx, object_, *tail_, indices_[n], file_name_);
   if (!footer.ok()) {
     // The decoder says what is wrong with it.

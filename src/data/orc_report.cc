@@ -111,8 +111,8 @@ Result<std::vector<ColumnReport>> ColumnsOf(const OrcTail& tail) {
       ReadAttributes(type, columns[i - 1]);
     }
     for (size_t c = 0; c < type.children.size(); ++c) {
-      std::string path = ChildName(type, c);
-      if (i > 0) path = columns[i - 1].path + "." + path;
+      std::string path = i > 0 ? columns[i - 1].path + "." : "";
+      path += ChildName(type, c);
       path_bytes += path.size();
       if (path_bytes > kPathBytesMax) {
         return Status(Code::kCorruption,

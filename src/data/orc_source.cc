@@ -75,7 +75,7 @@ class Source final : public OrcSource {
 
   Status Start(const Context& ctx, const OrcDecoderOptions& decoder) {
     FetchOrcTail(ctx, object_);
-    PF_ASSIGN(file_, OrcFile::Open(ctx, object_, file_name_, decoder, memory_));
+    PF_ASSIGN(file_, OrcFile::Open(ctx, windows_, file_name_, decoder, memory_));
     file_schema_ = FromOrcSchema(*file_->schema(), attributes_);
     PF_ASSIGN(output_, ScanOutput::Make(file_schema_, spec_, file_name_, memory_));
     int leaf = 0;
@@ -147,9 +147,11 @@ class Source final : public OrcSource {
       stripes.push_back({.offset = place.offset, .length = place.length_bytes});
       indices.push_back(static_cast<size_t>(stripe.index));
     }
+    ahead_.emplace(object_, windows_, file_name_, std::move(stripes), spec_.stream_bytes_max);
+    if (tail_ == nullptr) return;
     const bool has_all = fields_.size() == static_cast<size_t>(file_schema_->num_fields());
-    ahead_.emplace(object_, file_name_, std::move(stripes));
-    if (!has_all) ahead_->ChooseColumns(tail_.get(), std::move(indices), fields_);
+    ahead_->ChooseColumns(*tail_, std::move(indices), fields_,
+                          has_all ? OrcReadAhead::Columns::kAll : OrcReadAhead::Columns::kSome);
   }
 
   Status PlanStripes() {
@@ -248,6 +250,7 @@ class Source final : public OrcSource {
   const OrcAttributes attributes_;
   ArrowMemory& memory_;
   ReadAheadSource object_;
+  StreamWindows windows_{object_};  // what the decoder reads
   std::unique_ptr<OrcFile> file_;
   std::unique_ptr<OrcTail> tail_;  // may be null
   std::optional<OrcPruner> pruner_;

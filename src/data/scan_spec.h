@@ -36,7 +36,7 @@ struct ScanSpec {
   int64_t batch_rows_max = 65'536;
   int64_t batch_bytes_max = int64_t{8} << 20;  // of Arrow buffers; one row alone may be above
   ReadAheadOptions read_ahead = {};
-  int64_t stream_bytes_max = int64_t{64} << 20;  // of Parquet chunks that are not read ahead
+  int64_t stream_bytes_max = int64_t{64} << 20;  // of chunks or streams not read ahead
 };
 
 // The same scan as one of several that are open at once, as a merge needs them: batches and what is

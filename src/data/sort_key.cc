@@ -85,6 +85,10 @@ auto ValueAt(const arrow::Array& array, int64_t row) {
 // Appends one value that is not null.
 void PutValue(const arrow::Array& array, int64_t row, std::string& out) {
   switch (array.type_id()) {
+    case Type::DICTIONARY: {
+      const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
+      return PutValue(*indices.dictionary(), indices.GetValueIndex(row), out);
+    }
     case Type::BOOL:
       out.push_back(ValueAt<arrow::BooleanArray>(array, row) ? 1 : 0);
       return;
@@ -139,8 +143,10 @@ void PutValue(const arrow::Array& array, int64_t row, std::string& out) {
   }
 }
 
-bool IsKeyType(Type::type id) {
-  switch (id) {
+bool IsKeyType(const arrow::DataType& type) {
+  switch (type.id()) {
+    case Type::DICTIONARY:
+      return IsKeyType(*static_cast<const arrow::DictionaryType&>(type).value_type());
     case Type::BOOL:
     case Type::INT8:
     case Type::INT16:
@@ -280,8 +286,16 @@ class ColumnKeyEncoder final : public KeyEncoder {
     }
   }
 
+  // A dictionary may have null as one of its values.
+  static bool IsNull(const arrow::Array& array, int64_t row) {
+    if (array.IsNull(row)) return true;
+    if (array.type_id() != Type::DICTIONARY) return false;
+    const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
+    return IsNull(*indices.dictionary(), indices.GetValueIndex(row));
+  }
+
   static void Put(const Column& column, const arrow::Array& array, int64_t row, EncodedKeys& keys) {
-    const bool is_null = column.may_be_null && array.IsNull(row);
+    const bool is_null = column.may_be_null && IsNull(array, row);
     if (column.may_be_null) {
       const bool is_low = is_null == (column.order.nulls == NullOrder::kNullsFirst);
       keys.bytes.push_back(is_low ? '\0' : '\1');
@@ -310,7 +324,7 @@ Result<std::unique_ptr<KeyEncoder>> MakeKeyEncoder(const std::shared_ptr<arrow::
                     fmt::format("sort: there is no one column of that name: {}", column.name));
     }
     const auto& field = schema->field(index);
-    if (!IsKeyType(field->type()->id())) {
+    if (!IsKeyType(*field->type())) {
       return Status(Code::kInvalidArgument, fmt::format("sort: column {} cannot be a key: {}",
                                                         column.name, field->type()->ToString()));
     }

@@ -369,10 +369,6 @@ Result<std::unique_ptr<BatchSource>> Sort(const Context& ctx, BatchSource& input
     return Status(Code::kInvalidArgument, fmt::format("sort: a fan-in of 2 to {}, not {}",
                                                       LoserTree::kSourcesMax, options.fan_in_max));
   }
-  if (HasDictionaries(*input.schema())) {
-    return Status(Code::kRefused, fmt::format("sort: dictionary columns must be read as values: {}",
-                                              input.schema()->ToString()));
-  }
   return Sorter(input, keys, options, space, memory).Run(ctx);
 }
 

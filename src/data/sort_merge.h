@@ -64,7 +64,8 @@ struct SortOptions {
 
 // Sorts by key; rows of equal keys keep the order of the input. Reads all of the input before the
 // first batch comes out; what is above `run_bytes` goes to `space`. All references must outlive the
-// result. kRefused for dictionary columns.
+// result. kRefused when the indices of a dictionary column have no room for the distinct values
+// that come together in a batch.
 Result<std::unique_ptr<BatchSource>> Sort(const Context& ctx, BatchSource& input,
                                           const KeyEncoder& keys, const SortOptions& options,
                                           SpillSpace& space, ArrowMemory& memory);

@@ -1,6 +1,7 @@
 #include "data/sort_merge.h"
 
 #include <arrow/api.h>
+#include <arrow/compute/api.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -687,6 +688,72 @@ TEST_F(SortMerge, DictionariesAreGatheredByTheirValues) {
     ASSERT_EQ(got.IsNull(row), !wanted[i].has_value());
     ASSERT_TRUE(!wanted[i] || dictionary.GetView(got.GetValueIndex(row)) == *wanted[i]);
   }
+}
+
+// The same rows with dictionaries behind some columns, a dictionary of its own in each batch.
+TEST_F(SortMerge, DictionariesAreSortedByTheirValuesWithAndWithoutSpilling) {
+  ASSERT_TRUE(EnsureArrowCompute().ok());
+  const auto plain =
+      arrow::schema({arrow::field("k", arrow::utf8()), arrow::field("v", arrow::utf8()),
+                     arrow::field("n", arrow::int64(), false)});
+  const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
+  const auto schema =
+      arrow::schema({arrow::field("k", type), arrow::field("v", type), plain->field(2)});
+  Batches rows, encoded;
+  for (int b = 0; b < 20; ++b) {
+    rows.push_back(RandomBatch(random_, plain, 50));
+    arrow::ArrayVector columns = rows.back()->columns();
+    for (size_t i = 0; i < 2; ++i) {
+      columns[i] = arrow::compute::DictionaryEncode(columns[i]).ValueOrDie().make_array();
+    }
+    encoded.push_back(arrow::RecordBatch::Make(schema, 50, columns));
+  }
+  const std::vector<SortColumn> order = {{.name = "k", .nulls = NullOrder::kNullsLast},
+                                         {.name = "n"}};
+  const auto plain_keys = MakeKeyEncoder(plain, order);
+  const auto keys = MakeKeyEncoder(schema, order);
+  ASSERT_TRUE(keys.ok()) << keys.status().ToString();
+  const auto table = ToTable(rows);
+  const auto wanted = TakeRows(*table, Order(*table, **plain_keys));
+  for (const int64_t run_bytes : {int64_t{64} << 20, int64_t{10'000}}) {
+    const auto input = Source(encoded);
+    const auto sorted = Sort(ctx_, *input, **keys, {.run_bytes = run_bytes}, space_, memory_);
+    ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+    Batches got;
+    while (true) {
+      const auto batch = (*sorted)->Next(ctx_);
+      ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+      if (*batch == nullptr) break;
+      ASSERT_TRUE((*batch)->ValidateFull().ok());
+      arrow::ArrayVector columns = (*batch)->columns();
+      for (size_t i = 0; i < 2; ++i) {
+        columns[i] = arrow::compute::Cast(*columns[i], arrow::utf8()).ValueOrDie();
+      }
+      got.push_back(arrow::RecordBatch::Make(plain, (*batch)->num_rows(), columns));
+    }
+    ExpectSameRows(*ToTable(got), *wanted);
+  }
+  EXPECT_GT(space_.total_bytes(), 0);
+}
+
+TEST_F(SortMerge, IndicesThatHaveNoRoomForAllValuesAreRefused) {
+  const auto type = arrow::dictionary(arrow::int8(), arrow::utf8());
+  const auto schema = arrow::schema({arrow::field("d", type)});
+  RowRuns runs;
+  for (int b = 0; b < 2; ++b) {
+    arrow::StringBuilder values;
+    arrow::Int8Builder indices;
+    for (int8_t i = 0; i < 100; ++i) {
+      ASSERT_TRUE(values.Append(fmt::format("v{}", b * 100 + i)).ok());
+      ASSERT_TRUE(indices.Append(i).ok());
+    }
+    const auto array = std::make_shared<arrow::DictionaryArray>(type, indices.Finish().ValueOrDie(),
+                                                                values.Finish().ValueOrDie());
+    runs.Add(runs.AddBatch(arrow::RecordBatch::Make(schema, 100, {array})), 0, 100);
+  }
+  const auto gathered = Gather(schema, runs, memory_);
+  ASSERT_FALSE(gathered.ok());
+  EXPECT_EQ(gathered.status().code(), Code::kRefused);
 }
 
 }  // namespace

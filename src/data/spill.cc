@@ -1,5 +1,6 @@
 #include "data/spill.h"
 
+#include <arrow/array.h>
 #include <arrow/buffer.h>
 #include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
@@ -43,6 +44,49 @@ bool IsOrHasDictionary(const arrow::DataType& type) {
   const auto& fields = type.fields();
   return std::any_of(fields.begin(), fields.end(),
                      [](const auto& field) { return IsOrHasDictionary(*field->type()); });
+}
+
+// Dictionaries are messages of their own: a batch that has one is a stream of one batch.
+Result<std::shared_ptr<arrow::Buffer>> Serialize(const arrow::RecordBatch& batch,
+                                                 const arrow::ipc::IpcWriteOptions& options) {
+  if (!HasDictionaries(*batch.schema())) {
+    PF_ARROW_ASSIGN(auto message, arrow::ipc::SerializeRecordBatch(batch, options));
+    return message;
+  }
+  constexpr int64_t kFirstBytes = 4096;
+  PF_ARROW_ASSIGN(const auto stream,
+                  arrow::io::BufferOutputStream::Create(kFirstBytes, options.memory_pool));
+  PF_ARROW_ASSIGN(const auto writer, arrow::ipc::MakeStreamWriter(stream, batch.schema(), options));
+  PF_ARROW_TRY(writer->WriteRecordBatch(batch));
+  PF_ARROW_TRY(writer->Close());
+  PF_ARROW_ASSIGN(auto message, stream->Finish());
+  return message;
+}
+
+// The batch of a stream, which names its own types: extensions that are not registered come back as
+// what they are stored as.
+Result<std::shared_ptr<arrow::RecordBatch>> ParseStream(
+    arrow::io::InputStream& stream, const arrow::ipc::IpcReadOptions& options,
+    const std::shared_ptr<arrow::Schema>& schema) {
+  PF_ARROW_ASSIGN(const auto reader, arrow::ipc::RecordBatchStreamReader::Open(&stream, options));
+  std::shared_ptr<arrow::RecordBatch> batch;
+  PF_ARROW_TRY(reader->ReadNext(&batch));
+  if (batch == nullptr || batch->num_columns() != schema->num_fields()) {
+    return Status(Code::kCorruption, "it is of another schema");
+  }
+  arrow::ArrayVector columns = batch->columns();
+  for (int i = 0; i < schema->num_fields(); ++i) {
+    const auto& type = schema->field(i)->type();
+    auto& column = columns[static_cast<size_t>(i)];
+    if (type->id() == arrow::Type::EXTENSION && column->type_id() != arrow::Type::EXTENSION) {
+      const auto& storage = static_cast<const arrow::ExtensionType&>(*type).storage_type();
+      if (column->type()->Equals(storage)) column = arrow::ExtensionType::WrapArray(type, column);
+    }
+    if (!column->type()->Equals(type)) {
+      return Status(Code::kCorruption, "it is of another schema");
+    }
+  }
+  return arrow::RecordBatch::Make(schema, batch->num_rows(), std::move(columns));
 }
 
 }  // namespace
@@ -99,7 +143,7 @@ Status SpillFile::Write(std::span<const std::byte> bytes) {
 Status SpillFile::Append(const Context& ctx, const arrow::RecordBatch& batch) {
   PF_TRY(ctx.CheckStop("spilling"));
   PF_ASSIGN(const auto options, WriteOptions(memory_));
-  PF_ARROW_ASSIGN(const auto message, arrow::ipc::SerializeRecordBatch(batch, options));
+  PF_ASSIGN(const auto message, Serialize(batch, options));
   const auto bytes =
       std::as_bytes(std::span(message->data(), static_cast<size_t>(message->size())));
   const auto length = static_cast<int64_t>(bytes.size());
@@ -161,8 +205,13 @@ Result<std::shared_ptr<arrow::RecordBatch>> ParseSpilledBatch(
   options.memory_pool = memory.pool();
   options.use_threads = false;
   arrow::io::BufferReader stream(bytes);
-  const arrow::ipc::DictionaryMemo memo;
-  PF_ARROW_ASSIGN(auto batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
+  std::shared_ptr<arrow::RecordBatch> batch;
+  if (HasDictionaries(*schema)) {
+    PF_ASSIGN(batch, ParseStream(stream, options, schema));
+  } else {
+    const arrow::ipc::DictionaryMemo memo;
+    PF_ARROW_ASSIGN(batch, arrow::ipc::ReadRecordBatch(schema, &memo, options, &stream));
+  }
   PF_ARROW_TRY(batch->Validate());
   return batch;
 }

@@ -40,7 +40,8 @@ class SpillSpace {
 };
 
 // A run of batches on disk: magic PFSP, version 1, process id; then for each message its length,
-// Arrow IPC bytes (LZ4) and their CRC-32C. Written once, then read once. One thread at a time.
+// Arrow IPC bytes (LZ4; a stream of their own where there are dictionaries) and their CRC-32C.
+// Written once, then read once. One thread at a time.
 class SpillFile {
   struct Key {};  // only Create may construct
 
@@ -76,8 +77,8 @@ class SpillFile {
   int64_t size_bytes_ = 0;
 };
 
-// Whether batches of the schema can be kept as messages of their own: those of dictionary columns
-// would lie without their values. Readers give values when they are asked for by type.
+// Whether there is a dictionary column, at any depth: its batches are no message without its
+// values.
 bool HasDictionaries(const arrow::Schema& schema);
 
 // One message of a spill file: its bytes and their checksum. kCorruption when they do not fit each
