@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "data/avro_batches.h"
+#include "data/raw_bytes.h"
 #include "data/scalar.h"
 
 namespace partforge::data {
@@ -75,11 +76,6 @@ bool Fits(const arrow::DataType& type, const AvroType& avro) {
 template <class ArrayType>
 const ArrayType& As(const std::shared_ptr<arrow::Array>& array) {
   return static_cast<const ArrayType&>(*array);
-}
-
-template <class T>
-void PutRaw(T value, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 }  // namespace
@@ -229,10 +225,10 @@ Status AvroBatchWriter::Node::Put(int64_t row, std::string& out) const {
       PutAvroLong(array->data()->GetValues<int64_t>(1)[row], out);
       return {};
     case arrow::Type::FLOAT:
-      PutRaw(As<arrow::FloatArray>(array).Value(row), out);
+      AppendRaw(As<arrow::FloatArray>(array).Value(row), out);
       return {};
     case arrow::Type::DOUBLE:
-      PutRaw(As<arrow::DoubleArray>(array).Value(row), out);
+      AppendRaw(As<arrow::DoubleArray>(array).Value(row), out);
       return {};
     case arrow::Type::STRING:
     case arrow::Type::BINARY:

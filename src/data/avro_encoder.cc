@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/avro_record.h"
+#include "data/raw_bytes.h"
 
 namespace partforge::data {
 
@@ -212,11 +213,6 @@ const T& As(const void* source) {
   return *static_cast<const T*>(source);
 }
 
-template <class T>
-void PutRaw(T value, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 Status Run(const Node& node, const void* source, std::string& out) {
   switch (node.op) {
     case Op::kConstant:
@@ -240,13 +236,13 @@ Status Run(const Node& node, const void* source, std::string& out) {
       return {};
     }
     case Op::kFloat:
-      PutRaw(As<float>(source), out);
+      AppendRaw(As<float>(source), out);
       return {};
     case Op::kFloatAsDouble:
-      PutRaw(double{As<float>(source)}, out);
+      AppendRaw(double{As<float>(source)}, out);
       return {};
     case Op::kDouble:
-      PutRaw(As<double>(source), out);
+      AppendRaw(As<double>(source), out);
       return {};
     case Op::kText:
       PutAvroBytes(As<std::string>(source), out);

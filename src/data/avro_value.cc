@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "data/raw_bytes.h"
+
 namespace partforge::data {
 
 namespace {
@@ -84,11 +86,6 @@ void PutAvroBytes(std::string_view bytes, std::string& out) {
 
 namespace {
 
-template <class T>
-void PutRaw(T value, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 // Whether a value can stand for a type at all; what is inside is found out while encoding.
 bool Fits(const AvroType& type, const AvroValue& value) {
   const auto& held = value.value;
@@ -153,10 +150,10 @@ Status EncodeAvroValue(const AvroType& type, const AvroValue& value, std::string
       PutAvroLong(std::get<int64_t>(held), out);
       return {};
     case AvroKind::kFloat:
-      PutRaw(std::get<float>(held), out);
+      AppendRaw(std::get<float>(held), out);
       return {};
     case AvroKind::kDouble:
-      PutRaw(std::get<double>(held), out);
+      AppendRaw(std::get<double>(held), out);
       return {};
     case AvroKind::kBytes:
     case AvroKind::kString:

@@ -11,6 +11,8 @@
 #include <map>
 #include <roaring/roaring.hh>
 
+#include "data/raw_bytes.h"
+
 namespace partforge::data {
 
 struct Positions::Buckets {
@@ -336,13 +338,8 @@ Status CheckEnd(const ByteWalk& walk) {
   return {};
 }
 
-template <class Int>
-void PutLittle(Int value, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 void PutBig32(uint32_t value, std::string& out) {
-  PutLittle(__builtin_bswap32(value), out);
+  AppendRaw(__builtin_bswap32(value), out);
 }
 
 void PutBitmap32(Roaring bitmap, std::string& out) {
@@ -400,9 +397,9 @@ struct BitmapCodec {
     const auto& buckets = positions.buckets_->by_high;
     std::string out;
     if (empty == EmptyBuckets::kSkip || buckets.empty()) {
-      PutLittle<uint64_t>(buckets.size(), out);
+      AppendRaw<uint64_t>(buckets.size(), out);
       for (const auto& [high, bitmap] : buckets) {
-        PutLittle(high, out);
+        AppendRaw(high, out);
         PutBitmap32(bitmap, out);
       }
       return out;
@@ -413,10 +410,10 @@ struct BitmapCodec {
           Code::kInvalidArgument,
           fmt::format("encode a 64-bit bitmap: above {} buckets: {}", kEmptyBucketsMax, count));
     }
-    PutLittle(count, out);
+    AppendRaw(count, out);
     for (uint32_t high = 0; high < count; ++high) {
       const auto found = buckets.find(high);
-      PutLittle(high, out);
+      AppendRaw(high, out);
       PutBitmap32(found == buckets.end() ? Roaring() : found->second, out);
     }
     return out;

@@ -7,22 +7,6 @@ namespace {
 
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
-std::optional<std::string> BytesField(const ThriftValue& record, int16_t id) {
-  const ThriftValue* field = record.Find(id);
-  if (field == nullptr || field->type() != ThriftType::kBinary) return std::nullopt;
-  return field->AsBinary();
-}
-
-std::optional<bool> BoolField(const ThriftValue& record, int16_t id) {
-  const ThriftValue* field = record.Find(id);
-  if (field == nullptr || field->type() != ThriftType::kBool) return std::nullopt;
-  return field->AsBool();
-}
-
-bool IsInt(const ThriftValue& value) {
-  return value.type() == ThriftType::kI64 || value.type() == ThriftType::kI32;
-}
-
 // Adds numbers field by field and item by item. False when the shapes differ.
 bool AddNumbers(ThriftValue& into, const ThriftValue& other) {
   if (IsInt(into) && IsInt(other)) {

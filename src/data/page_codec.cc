@@ -4,6 +4,7 @@
 #include <arrow/status.h>
 #include <arrow/util/compression.h>
 #include <fmt/format.h>
+#include <snappy.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -147,7 +148,13 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
 }
 
 struct PageCompressor::State {
+  // Pages that claim more than this, and more than so many times their stored bytes, are given room
+  // as they turn out to be true.
+  static constexpr size_t kBelievedBytes = size_t{1} << 20;
+  static constexpr size_t kBelievedRatio = 32;
+
   bool is_plain = false;
+  arrow::Compression::type type = arrow::Compression::UNCOMPRESSED;
   std::string stored, scratch;
   std::unique_ptr<arrow::util::Codec> codec;
   // zstd is called directly: the library's codec makes new contexts, and so clears a megabyte of
@@ -168,6 +175,55 @@ struct PageCompressor::State {
       return Corrupt(what,
                      fmt::format("a page of {} bytes, its header says {}", got, plain.size()));
     }
+    return {};
+  }
+
+  // The most that the bytes can become, where their format tells.
+  std::optional<size_t> PlainBytesMax(std::span<const std::byte> packed) const {
+    constexpr size_t kLz4RatioMax = 255;  // a byte of a length adds so many
+    if (type == arrow::Compression::LZ4 || type == arrow::Compression::LZ4_HADOOP) {
+      return packed.size() * kLz4RatioMax;
+    }
+    size_t length = 0;
+    if (type == arrow::Compression::SNAPPY &&
+        snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
+                                      &length)) {
+      return length;
+    }
+    return std::nullopt;
+  }
+
+  // What a header claims is believed only as far as bytes come: `plain` doubles until it has them.
+  Status UnpackGrowing(std::span<const std::byte> packed, size_t plain_bytes, std::string_view what,
+                       std::string& plain) const {
+    PF_ARROW_ASSIGN(const auto streaming, arrow::util::Codec::Create(type));
+    PF_ARROW_ASSIGN(const auto decompressor, streaming->MakeDecompressor());
+    size_t written = 0, size = kBelievedBytes;
+    while (true) {
+      // One byte more than claimed, for streams that have more.
+      plain.resize(std::min(size, plain_bytes + 1));
+      const auto got = decompressor->Decompress(static_cast<int64_t>(packed.size()),
+                                                reinterpret_cast<const uint8_t*>(packed.data()),
+                                                static_cast<int64_t>(plain.size() - written),
+                                                reinterpret_cast<uint8_t*>(plain.data()) + written);
+      if (!got.ok()) return Corrupt(what, got.status().message());
+      packed = packed.subspan(static_cast<size_t>(got->bytes_read));
+      written += static_cast<size_t>(got->bytes_written);
+      const bool is_stuck = got->bytes_read == 0 && got->bytes_written == 0;
+      if (written > plain_bytes || is_stuck || (decompressor->IsFinished() && packed.empty())) {
+        break;
+      }
+      if (written == plain.size()) {
+        size *= 2;
+      } else if (decompressor->IsFinished()) {
+        PF_ARROW_TRY(decompressor->Reset());  // a frame behind another
+      }
+    }
+    if (written != plain_bytes || !decompressor->IsFinished()) {
+      return Corrupt(what,
+                     fmt::format("a page of {} bytes, its header says {}", written, plain_bytes));
+    }
+    plain.resize(plain_bytes);
     return {};
   }
 
@@ -196,7 +252,7 @@ PageCompressor& PageCompressor::operator=(PageCompressor&&) noexcept = default;
 Result<PageCompressor> PageCompressor::Make(int32_t codec, std::optional<int> level) {
   using arrow::Compression;
   auto state = std::make_unique<State>();
-  Compression::type type = Compression::UNCOMPRESSED;
+  Compression::type& type = state->type;
   switch (codec) {  // CompressionCodec of parquet.thrift
     case 0:
       state->is_plain = true;
@@ -216,6 +272,7 @@ Result<PageCompressor> PageCompressor::Make(int32_t codec, std::optional<int> le
     case 6: {
       PF_ARROW_ASSIGN(const int level_of_arrow,
                       arrow::util::Codec::DefaultCompressionLevel(Compression::ZSTD));
+      type = Compression::ZSTD;
       state->is_zstd = true;
       state->zstd_level = level.value_or(level_of_arrow);
       return PageCompressor(std::move(state));
@@ -246,7 +303,16 @@ Status PageCompressor::Decompress(std::span<const std::byte> stored, int64_t pla
     return Status(Code::kRefused, fmt::format("read pages of {}: a page of {} bytes out of {}",
                                               what, plain_bytes, stored.size()));
   }
-  plain.resize(static_cast<size_t>(plain_bytes));
+  const auto claimed = static_cast<size_t>(plain_bytes);
+  if (claimed > State::kBelievedBytes && claimed / State::kBelievedRatio > stored.size()) {
+    const auto most = state_->PlainBytesMax(stored);
+    if (!most) return state_->UnpackGrowing(stored, claimed, what, plain);
+    if (claimed > *most) {
+      return Corrupt(what,
+                     fmt::format("a page of {} bytes cannot come of {}", claimed, stored.size()));
+    }
+  }
+  plain.resize(claimed);
   if (state_->is_zstd) return state_->UnpackZstd(stored, what, plain);
   const auto got = state_->codec->Decompress(static_cast<int64_t>(stored.size()),
                                              reinterpret_cast<const uint8_t*>(stored.data()),

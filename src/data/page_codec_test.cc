@@ -110,6 +110,30 @@ TEST(PageCodec, PagesOfBothVersionsComeBackEqual) {
 }
 
 // A level that a codec has makes a difference; LevelsOf says which have them.
+// A page of one value again and again is small; one that only says to be large is an error, before
+// there is room for it.
+TEST(PageCodec, LargePagesAreBelievedAsTheirBytesCome) {
+  const std::string plain(9'000'000, 'v');
+  for (const int codec : {1, 2, 4, 5, 6, 7}) {
+    SCOPED_TRACE(codec);
+    auto compressor = PageCompressor::Make(codec, std::nullopt);
+    ASSERT_TRUE(compressor.ok());
+    const std::string stored(*compressor->Compress(plain));
+    const auto bytes = std::as_bytes(std::span(stored));
+    std::string got;
+    const Status status =
+        compressor->Decompress(bytes, static_cast<int64_t>(plain.size()), "test", got);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(got == plain);
+    for (const int64_t claimed : {int64_t{8'999'999}, int64_t{9'000'001}, int64_t{60'000'000}}) {
+      EXPECT_EQ(compressor->Decompress(bytes, claimed, "test", got).code(), Code::kCorruption)
+          << claimed;
+    }
+    EXPECT_EQ(compressor->Decompress(bytes.first(bytes.size() / 2), 9'000'000, "test", got).code(),
+              Code::kCorruption);
+  }
+}
+
 TEST(PageCodec, LevelsAreThoseThatTheCodecsHave) {
   const uint64_t seed = partforge::testing::TestSeed();
   SCOPED_TRACE(seed);

@@ -274,6 +274,15 @@ TEST_F(ParquetConformance, MixedCodecsAreCopiedAndOneColumnIsEncodedAmongCopies)
   EXPECT_EQ(out->metadata()->RowGroup(1)->ColumnChunk(1)->compression(),
             parquet::Compression::SNAPPY);
 
+  // A column that the file lacks and the caller encodes forbids nothing (v3 lineage).
+  const auto wanted =
+      ParquetSchemaOf(*schema->AddField(2, Id("c", arrow::int64(), 3)), {}, memory_);
+  CopyTarget copy{.schema = &wanted->tree.Find(parquet_field::file_metadata::kSchema)->items(),
+                  .small_is_fine = true};
+  EXPECT_EQ(JudgeCopy(*Input("z"), 0, nullptr, copy)->Reason(), "needs projection: c");
+  copy.encoded_columns = {2};
+  EXPECT_EQ(JudgeCopy(*Input("z"), 0, nullptr, copy)->Reason(), "");
+
   // Column a of another file in the place of the input's.
   const auto input = Input("z");
   const auto other = RandomBatch(random_, arrow::schema({schema->field(0)}), 200);
@@ -289,6 +298,87 @@ TEST_F(ParquetConformance, MixedCodecsAreCopiedAndOneColumnIsEncodedAmongCopies)
   ExpectSameRows(
       *Read("mixed", schema),
       *ToTable({arrow::RecordBatch::Make(schema, 200, {other->column(0), first->column(1)})}));
+}
+
+// What each column's values are encoded by when they are in no dictionary; PLAIN where the encoding
+// asked for is not for the type.
+TEST_F(ParquetConformance, ColumnsHaveTheEncodingsAskedFor) {
+  const auto schema =
+      arrow::schema({Id("i", arrow::int64(), 1), Id("s", arrow::utf8(), 2),
+                     Id("d", arrow::float64(), 3), Id("f", arrow::fixed_size_binary(4), 4)});
+  const auto batch = RandomBatch(random_, schema, 700);
+  using parquet::Encoding;
+  const std::pair<ValueEncoding, std::vector<Encoding::type>> cases[] = {
+      {ValueEncoding::kPlain, {Encoding::PLAIN, Encoding::PLAIN, Encoding::PLAIN, Encoding::PLAIN}},
+      {ValueEncoding::kDelta,
+       {Encoding::DELTA_BINARY_PACKED, Encoding::DELTA_BYTE_ARRAY, Encoding::PLAIN,
+        Encoding::PLAIN}},
+      {ValueEncoding::kByteStreamSplit,
+       {Encoding::BYTE_STREAM_SPLIT, Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT,
+        Encoding::BYTE_STREAM_SPLIT}}};
+  for (const auto& [encoding, wanted] : cases) {
+    SCOPED_TRACE(static_cast<int>(encoding));
+    ParquetSinkOptions options;
+    for (const auto& field : schema->fields()) {
+      options.columns.push_back(
+          {.path = field->name(), .dictionary = DictionaryChoice::kNever, .encoding = encoding});
+    }
+    Write("out", {batch}, options);
+    ExpectSameRows(*Read("out", schema), *ToTable({batch}));
+    const auto library = Library("out");
+    const auto group = library->metadata()->RowGroup(0);
+    for (int c = 0; c < 4; ++c) {
+      const auto encodings = group->ColumnChunk(c)->encodings();
+      EXPECT_NE(std::find(encodings.begin(), encodings.end(), wanted[static_cast<size_t>(c)]),
+                encodings.end())
+          << c;
+    }
+  }
+}
+
+// A sink that has no room for more than three row groups, as Parquet's has none for more than 16
+// bits number.
+class SmallSink final : public BatchSink {
+ public:
+  const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+  Status Write(const Context&, const arrow::RecordBatch& batch) override {
+    row_count_ += batch.num_rows();
+    ++groups_;
+    return {};
+  }
+  Status AppendEncoded(const Context&, const EncodedRows&) override { return {}; }
+  int64_t row_count() const override { return row_count_; }
+  int64_t bytes_estimated() const override { return 0; }
+  bool has_room() const override { return groups_ < 3; }
+  Result<WrittenFile> Close(const Context&) override {
+    WrittenFile file;
+    file.row_count = row_count_;
+    return file;
+  }
+
+ private:
+  const std::shared_ptr<arrow::Schema> schema_ =
+      arrow::schema({arrow::field("a", arrow::int32(), false)});
+  int64_t row_count_ = 0, groups_ = 0;
+};
+
+TEST_F(ParquetConformance, AFileEndsWhenItHasNoRoomForMoreRowGroups) {
+  RollingSink sink(store_,
+                   [](const Context&, int64_t number) -> Result<RollingSink::Opened> {
+                     return RollingSink::Opened{.key = fmt::format("out/{}", number),
+                                                .sink = std::make_unique<SmallSink>()};
+                   },
+                   {});
+  arrow::Int32Builder one;
+  ASSERT_TRUE(one.Append(7).ok());
+  const auto batch = arrow::RecordBatch::Make(SmallSink().schema(), 1, {one.Finish().ValueOrDie()});
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE(sink.Write(ctx_, *batch).ok());
+  const auto files = sink.Close(ctx_);
+  ASSERT_TRUE(files.ok()) << files.status().ToString();
+  ASSERT_EQ(files->size(), 3U);
+  EXPECT_EQ((*files)[0].row_count, 3);
+  EXPECT_EQ((*files)[1].row_count, 3);
+  EXPECT_EQ((*files)[2].row_count, 1);
 }
 
 // Levels of every data page of one column, in order.

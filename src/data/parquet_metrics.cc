@@ -7,18 +7,6 @@ namespace {
 
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
-std::optional<std::string> BytesField(const ThriftValue& record, int16_t id) {
-  const ThriftValue* field = record.Find(id);
-  if (field == nullptr || field->type() != ThriftType::kBinary) return std::nullopt;
-  return field->AsBinary();
-}
-
-bool IsTrue(const ThriftValue& record, int16_t id, bool fallback) {
-  const ThriftValue* field = record.Find(id);
-  if (field == nullptr || field->type() != ThriftType::kBool) return fallback;
-  return field->AsBool();
-}
-
 std::optional<Bound> BoundOf(const LeafColumn& column, const ThriftValue& statistics,
                              BoundOrder order, int16_t value_id, int16_t exact_id,
                              int16_t deprecated_id) {
@@ -26,7 +14,7 @@ std::optional<Bound> BoundOf(const LeafColumn& column, const ThriftValue& statis
   // Writers that cut long values did so long before they could say it.
   const bool may_be_cut =
       column.type == ParquetType::kByteArray || column.type == ParquetType::kFixed;
-  const bool is_exact = IsTrue(statistics, exact_id, !may_be_cut);
+  const bool is_exact = BoolField(statistics, exact_id).value_or(!may_be_cut);
   if (!bytes && DeprecatedBoundsHold(column)) bytes = BytesField(statistics, deprecated_id);
   if (!bytes) return std::nullopt;
   auto value = ScalarOfPlain(column, *bytes);

@@ -17,18 +17,6 @@ std::string_view NameIn(const std::array<std::string_view, kCount>& names, int64
                                                               : "unknown";
 }
 
-int64_t IntField(const ThriftValue& record, int16_t id, int64_t fallback) {
-  const ThriftValue* field = record.Find(id);
-  const bool is_int =
-      field != nullptr && field->type() >= ThriftType::kByte && field->type() <= ThriftType::kI64;
-  return is_int ? field->AsInt() : fallback;
-}
-
-bool BoolField(const ThriftValue& record, int16_t id) {
-  const ThriftValue* field = record.Find(id);
-  return field != nullptr && field->type() == ThriftType::kBool && field->AsBool();
-}
-
 // TimeUnit is a union of three empty structs.
 std::string_view UnitOf(const ThriftValue& time) {
   const ThriftValue* unit = time.Find(2);
@@ -57,11 +45,14 @@ std::string DescribeLogical(const ThriftValue& logical) {
     case 6:
       return "date";
     case 7:
-      return fmt::format("time({}{})", UnitOf(member), BoolField(member, 1) ? ", utc" : "");
+      return fmt::format("time({}{})", UnitOf(member),
+                         BoolField(member, 1).value_or(false) ? ", utc" : "");
     case 8:
-      return fmt::format("timestamp({}{})", UnitOf(member), BoolField(member, 1) ? ", utc" : "");
+      return fmt::format("timestamp({}{})", UnitOf(member),
+                         BoolField(member, 1).value_or(false) ? ", utc" : "");
     case 10:
-      return fmt::format("{}int{}", BoolField(member, 2) ? "" : "u", IntField(member, 1, 0));
+      return fmt::format("{}int{}", BoolField(member, 2).value_or(false) ? "" : "u",
+                         IntField(member, 1, 0));
     case 12:
       return "json";
     case 13:

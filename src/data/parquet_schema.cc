@@ -23,20 +23,6 @@ constexpr int64_t kUtf8 = 0, kEnum = 4, kDecimal = 5, kUint8 = 11, kUint16 = 12,
                   kUint64 = 14, kJson = 19, kBson = 20;
 }  // namespace converted
 
-int64_t IntField(const ThriftValue& element, int16_t id, int64_t fallback) {
-  const ThriftValue* field = element.Find(id);
-  if (field == nullptr) return fallback;
-  switch (field->type()) {
-    case ThriftType::kByte:
-    case ThriftType::kI16:
-    case ThriftType::kI32:
-    case ThriftType::kI64:
-      return field->AsInt();
-    default:
-      return fallback;
-  }
-}
-
 const std::string& NameOf(const ThriftValue& element) {
   return element.Find(schema_element::kName)->AsBinary();  // SchemaLeaves checked it
 }

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "data/block_codec.h"
+#include "data/raw_bytes.h"
 
 namespace partforge::data {
 
@@ -214,11 +215,6 @@ JsonDoc BlobJson(const PuffinBlob& blob) {
   return json;
 }
 
-template <class Int>
-void PutLittle(Int value, std::string& out) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 }  // namespace
 
 Result<int64_t> PuffinWriter::Finish(const Context& ctx, const PuffinProperties& properties) {
@@ -234,8 +230,8 @@ Result<int64_t> PuffinWriter::Finish(const Context& ctx, const PuffinProperties&
   }
   std::string footer(kMagic);
   footer += payload;
-  PutLittle(static_cast<int32_t>(payload.size()), footer);
-  PutLittle(uint32_t{0}, footer);
+  AppendRaw(static_cast<int32_t>(payload.size()), footer);
+  AppendRaw(uint32_t{0}, footer);
   footer += kMagic;
   PF_TRY(Put(ctx, AsBytes(footer)));
   return static_cast<int64_t>(footer.size());

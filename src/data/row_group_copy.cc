@@ -60,8 +60,6 @@ std::string CopyVerdict::Reason() const {
   switch (obstacle) {
     case CopyObstacle::kNone:
       return "";
-    case CopyObstacle::kEncrypted:
-      return "encrypted";
     case CopyObstacle::kSchemaDiffers:
       return with_column("schema differs");
     case CopyObstacle::kNeedsProjection:

@@ -41,7 +41,6 @@ Result<std::shared_ptr<ParquetInput>> OpenParquetInput(const Context& ctx,
 
 enum class CopyObstacle : uint8_t {
   kNone,
-  kEncrypted,
   kSchemaDiffers,
   kNeedsProjection,  // a column the file lacks must be filled in
   kDeletedRows,

@@ -518,6 +518,35 @@ Result<int64_t> IntOr(const ThriftValue& record, int16_t id, int64_t fallback,
   return field->AsInt();
 }
 
+bool IsInt(const ThriftValue& value) {
+  switch (value.type()) {
+    case ThriftType::kByte:
+    case ThriftType::kI16:
+    case ThriftType::kI32:
+    case ThriftType::kI64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int64_t IntField(const ThriftValue& record, int16_t id, int64_t fallback) {
+  const ThriftValue* field = record.Find(id);
+  return field != nullptr && IsInt(*field) ? field->AsInt() : fallback;
+}
+
+std::optional<bool> BoolField(const ThriftValue& record, int16_t id) {
+  const ThriftValue* field = record.Find(id);
+  if (field == nullptr || field->type() != ThriftType::kBool) return std::nullopt;
+  return field->AsBool();
+}
+
+std::optional<std::string> BytesField(const ThriftValue& record, int16_t id) {
+  const ThriftValue* field = record.Find(id);
+  if (field == nullptr || field->type() != ThriftType::kBinary) return std::nullopt;
+  return field->AsBinary();
+}
+
 Result<const std::vector<ThriftValue>*> RequireList(const ThriftValue& record, int16_t id,
                                                     ThriftType element, std::string_view what) {
   PF_ASSIGN(const ThriftValue* field, RequireField(record, id, ThriftType::kList, what));

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -108,6 +109,12 @@ Result<const ThriftValue*> RequireField(const ThriftValue& record, int16_t id, T
 // The field's number, or the fallback when it is absent; kCorruption when it has another type.
 Result<int64_t> IntOr(const ThriftValue& record, int16_t id, int64_t fallback,
                       std::string_view what);
+// The field's value when it is there with such a type; ints of any width. For what may be absent
+// and then means nothing.
+bool IsInt(const ThriftValue& value);
+int64_t IntField(const ThriftValue& record, int16_t id, int64_t fallback);
+std::optional<bool> BoolField(const ThriftValue& record, int16_t id);
+std::optional<std::string> BytesField(const ThriftValue& record, int16_t id);
 // The list's items when each has the element type wanted (an empty list passes with any).
 Result<const std::vector<ThriftValue>*> RequireList(const ThriftValue& record, int16_t id,
                                                     ThriftType element, std::string_view what);

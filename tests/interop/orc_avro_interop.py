@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads what orc_avro_interop_write wrote with the Java references of ORC and Avro, fastavro and the engine, and compares
-ids and rows with those of a Parquet file that DuckDB reads.
+ids, rows and ORC's statistics with those of a Parquet file that DuckDB reads.
 
   orc_avro_interop.py WRITER
 
@@ -113,6 +113,20 @@ def ids_of_avro(schema, path="", found=None):
     return found
 
 
+def compare_statistics(label, columns, rows):
+    """Of the top level, as Java reads them, with the rows: counts, and the least and greatest value."""
+    order = {"s": lambda text: text.encode(), "x": decimal.Decimal, "w": decimal.Decimal}
+    for name, said in columns.items():
+        values = [row[name] for row in rows if row[name] is not None]
+        check("%s, %s: counts" % (label, name), said["values"] == len(values) and said["has_null"] == (len(values) < len(rows)), said)
+        if name == "b":
+            check("%s, %s: true" % (label, name), said["true_count"] == sum(values), said)
+        if name in "indsxwte" and values:
+            key = order.get(name, lambda value: value)
+            check("%s, %s: bounds" % (label, name), key(said["min"]) == min(map(key, values)) and key(said["max"]) == max(map(key, values)),
+                  "%r, not %r and %r" % (said, min(map(key, values)), max(map(key, values))))
+
+
 AVRO_IDS = {"i": 1, "n": 2, "d": 3, "b": 4, "s": 5, "y": 6, "x": 7, "w": 8, "t": 9, "e": 10, "l": 11, "r": 13, "m": 16,
             "r.p": 14, "r.q": 15, "l.element": 12, "m.key": 17, "m.value": 18}
 ORC_NAMES = {"l.element": "l.0", "m.key": "m.0", "m.value": "m.1"}
@@ -140,6 +154,15 @@ with tempfile.TemporaryDirectory() as out:
               and attributes.get("i:iceberg.required") == "false")
         rows = [plain(json.loads(line)) for line in got[1:]]
         check("Java ORC, %s: rows" % codec, rows == wanted, first_difference(rows, wanted))
+    for name, said in java_reader.statistics(classes, [path(c + ".orc") for c in ORC]).items():
+        check("Java ORC: statistics of %s: %s" % (name, said), not isinstance(said, str)
+              and (len(said["stripes"]) > 1 or not name.endswith("none.orc")))
+        compare_statistics(os.path.basename(name), said["file"], wanted)
+        begin = 0
+        for stripe in said["stripes"]:
+            compare_statistics(os.path.basename(name), stripe["columns"], wanted[begin:begin + stripe["rows"]])
+            begin += stripe["rows"]
+        check("%s: rows of stripes" % name, begin == len(wanted))
     for codec in AVRO:
         got = lines[path(codec + ".avro")]
         check("Java Avro, " + codec, got and got[0].startswith("SCHEMA "), got[:1])
