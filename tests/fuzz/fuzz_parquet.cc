@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/file_verify.h"
 #include "data/memory_bytes.h"
 #include "data/page_codec.h"
 #include "data/page_index.h"
@@ -128,6 +129,21 @@ int FuzzParquetCopy(std::span<const std::byte> bytes) {
     }
     if (status.ok()) (void)file->Finish(ctx).ok();
   }
+  return 0;
+}
+
+int FuzzParquetVerify(std::span<const std::byte> bytes) {
+  testing::TestWorld world(int64_t{256} << 20);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  MemorySource source(bytes);
+  const auto footer = ReadParquetFooter(ctx, source, kWhat);
+  if (!footer.ok()) return 0;
+  const WrittenObject file{
+      .bytes = &source, .name = std::string(kWhat), .row_count = footer->num_rows()};
+  const bool is_whole = VerifyFile(ctx, VerifyMode::kFull, file, memory).ok();
+  const bool is_right = VerifyFile(ctx, VerifyMode::kSample, file, memory).ok();
+  PF_CHECK(is_right || !is_whole, "a sample sees what a look at all pages does not");
   return 0;
 }
 

@@ -183,5 +183,9 @@ TEST(FuzzParquet, Copy) {
   Fuzz(&FuzzParquetCopy, Files(), kInputs / 3, size_t{160} << 20);
 }
 
+TEST(FuzzParquet, Verify) {
+  Fuzz(&FuzzParquetVerify, Files(), kInputs / 3, size_t{320} << 20);
+}
+
 }  // namespace
 }  // namespace partforge::fuzz
