@@ -479,16 +479,16 @@ std::string StepsText(const ConcatReport& report, const OutputStyle& style) {
 
 // Which verification ran and how far it looked.
 std::string VerifiedText(const ConcatReport& report) {
+  if (report.verify == data::VerifyMode::kNone) return "  not verified\n";
   const data::VerifyCounts& counts = report.verified;
-  std::string text = fmt::format("  verified {}", data::VerifyModeName(report.verify));
-  if (report.verify != data::VerifyMode::kNone) {
-    text += fmt::format(": {} pages decoded, {} {} compared with the inputs   ✓",
-                        FormatCount(counts.pages), FormatCount(counts.rows_compared),
-                        report.verify == data::VerifyMode::kFull ? "rows" : "values");
-  }
+  const bool is_full = report.verify == data::VerifyMode::kFull;
+  std::string text =
+      fmt::format("  verified {}: {} pages decoded, {} {} compared with the inputs   ✓",
+                  data::VerifyModeName(report.verify), FormatCount(counts.pages),
+                  FormatCount(counts.rows_compared), is_full ? "rows" : "rows of single columns");
   if (counts.pages_unread > 0) {
-    text +=
-        fmt::format(" · {} pages of an old encoding left out", FormatCount(counts.pages_unread));
+    text += fmt::format(" · {} pages that cannot be read alone left out",
+                        FormatCount(counts.pages_unread));
   }
   return text + "\n";
 }

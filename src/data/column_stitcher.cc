@@ -105,6 +105,7 @@ Status ColumnStitcher::PutDictionary() {
     uncompressed_bytes_ += page.header.header_bytes + page.header.uncompressed_bytes;
     CountPage(static_cast<int>(PageType::kDictionary), page.header.encoding);
   } else {
+    if (dictionary_of_ != nullptr) PF_TRY(OpenDictionary(*dictionary_of_));
     const std::string& plain =
         dictionary_of_ != nullptr ? *dictionary_of_->dictionary->plain : dictionary_plain_;
     PF_ASSIGN(PageCompressor* const compressor, CompressorOf(codec_));
@@ -185,15 +186,12 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
   PF_ASSIGN(chunk.bloom, ReadBloomFilter(ctx, *input.source, chunk.view, chunk.name));
   size_t data_pages = 0;
   for (const Page& page : chunk.pages) {
-    if (page.header.type == PageType::kDictionary) {
-      PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
-      PF_ASSIGN(chunk.dictionary, ParseDictionary(page, column_, *compressor, chunk.name));
-    }
+    if (page.header.type == PageType::kDictionary) chunk.entry_count = page.header.num_values;
     if (!page.header.is_data()) continue;
     ++data_pages;
     const bool is_indexed = IsDictionaryEncoding(page.header.encoding);
     chunk.has_only_dictionary_pages = chunk.has_only_dictionary_pages && is_indexed;
-    if (is_indexed && !chunk.dictionary) {
+    if (is_indexed && !chunk.entry_count) {
       return Status(Code::kCorruption,
                     fmt::format("stitch {}: a page of indices without a dictionary", chunk.name));
     }
@@ -203,16 +201,52 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
                   fmt::format("stitch {}: {} pages, the offset index has {}", chunk.name,
                               data_pages, chunk.offsets->pages.size()));
   }
-  if (!chunk.dictionary) chunk.has_only_dictionary_pages = false;
+  if (!chunk.entry_count) chunk.has_only_dictionary_pages = false;
   return {};
 }
 
-bool ColumnStitcher::OneDictionaryServesAll(const Chunk*& longest) const {
-  longest = nullptr;
+Status ColumnStitcher::OpenDictionary(Chunk& chunk) {
+  if (!chunk.entry_count || chunk.dictionary) return {};
+  PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
+  PF_ASSIGN(chunk.dictionary, ParseDictionary(chunk.pages[0], column_, *compressor, chunk.name));
+  return {};
+}
+
+bool ColumnStitcher::DictionariesAreStoredAlike() const {
+  const Chunk* first = nullptr;
   for (const Chunk& chunk : chunks_) {
-    if (!chunk.dictionary) continue;
-    if (longest == nullptr ||
-        chunk.dictionary->plain->size() > longest->dictionary->plain->size()) {
+    if (!chunk.entry_count) continue;
+    if (first == nullptr) first = &chunk;
+    const Page &page = chunk.pages[0], &wanted = first->pages[0];
+    if (chunk.view.codec != first->view.codec || *chunk.entry_count != *first->entry_count ||
+        page.header.encoding != wanted.header.encoding ||
+        page.header.uncompressed_bytes != wanted.header.uncompressed_bytes ||
+        !std::equal(page.body.begin(), page.body.end(), wanted.body.begin(), wanted.body.end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// What is needed of dictionaries is decompressed and no more: one that serves its own chunk alone,
+// as where rows leave a row group that is joined with no other, is copied as it is stored.
+Status ColumnStitcher::OpenDictionaries() {
+  const bool has_filter = std::any_of(chunks_.begin(), chunks_.end(),
+                                      [](const Chunk& chunk) { return chunk.bloom.has_value(); });
+  // A filter of several chunks may have to be made of the entries.
+  const bool may_make_filter = has_filter && chunks_.size() > 1;
+  if (!may_make_filter && DictionariesAreStoredAlike()) return {};
+  for (Chunk& chunk : chunks_) PF_TRY(OpenDictionary(chunk));
+  return {};
+}
+
+bool ColumnStitcher::OneDictionaryServesAll(Chunk*& longest) {
+  longest = nullptr;
+  for (Chunk& chunk : chunks_) {
+    if (!chunk.entry_count) continue;
+    // Those that are not opened are alike.
+    if (longest == nullptr || (chunk.dictionary && chunk.dictionary->plain->size() >
+                                                       longest->dictionary->plain->size())) {
       longest = &chunk;
     }
   }
@@ -248,19 +282,16 @@ bool ColumnStitcher::UniteDictionaries() {
 }
 
 Status ColumnStitcher::ChooseDictionaries() {
+  PF_TRY(OpenDictionaries());
   distinct_count_ = 0;
-  for (const Chunk& chunk : chunks_) {
-    if (chunk.dictionary) {
-      distinct_count_ += static_cast<int64_t>(chunk.dictionary->entries.size());
-    }
-  }
-  const Chunk* longest = nullptr;
+  for (const Chunk& chunk : chunks_) distinct_count_ += chunk.entry_count.value_or(0);
+  Chunk* longest = nullptr;
   if (OneDictionaryServesAll(longest)) {
     if (longest != nullptr) {
       // An empty one too (a chunk of nulls): pages of indices refer to it.
       has_dictionary_ = true;
       dictionary_of_ = longest;
-      dictionary_entries_ = static_cast<int64_t>(longest->dictionary->entries.size());
+      dictionary_entries_ = *longest->entry_count;
       distinct_count_ = dictionary_entries_;
     }
     return {};
@@ -532,14 +563,13 @@ Status ColumnStitcher::RewriteValues(const Chunk& chunk, const OpenedPage& opene
   }
   std::vector<uint32_t>& indices = indices_;
   indices.clear();
-  const auto& entries = chunk.dictionary->entries;
   if (value_count > 0) {
-    if (opened.values.empty() || entries.empty()) {
+    if (opened.values.empty() || *chunk.entry_count == 0) {
       return Status(Code::kCorruption,
                     fmt::format("stitch {}: indices without a dictionary or width", chunk.name));
     }
     PF_TRY(DecodeHybrid(opened.values.subspan(1), static_cast<int>(opened.values[0]), value_count,
-                        static_cast<uint32_t>(entries.size() - 1), chunk.name, indices));
+                        static_cast<uint32_t>(*chunk.entry_count - 1), chunk.name, indices));
   }
   if (!keep.empty()) {
     size_t kept = 0;
@@ -549,6 +579,7 @@ Status ColumnStitcher::RewriteValues(const Chunk& chunk, const OpenedPage& opene
     indices.resize(kept);
   }
   if (dictionaries_ == Dictionaries::kMaterialised) {
+    const auto& entries = chunk.dictionary->entries;
     size_t bytes = 0;
     for (const uint32_t index : indices) bytes += entries[index].size();
     if (bytes > kMaterialisedBytesMax) {

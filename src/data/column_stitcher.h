@@ -54,7 +54,8 @@ class ColumnStitcher {
     std::optional<OffsetIndex> offsets;
     std::optional<ColumnIndex> index;
     std::optional<BloomFilter> bloom;
-    std::optional<DictionaryValues> dictionary;
+    std::optional<int64_t> entry_count;          // of its dictionary; none: it has none
+    std::optional<DictionaryValues> dictionary;  // as far as it is needed
     std::vector<uint32_t> map;  // index in the united dictionary; empty: the identity
     bool has_only_dictionary_pages = true;
     int64_t row_count = 0;
@@ -72,7 +73,10 @@ class ColumnStitcher {
   Status Load(const Context& ctx);
   Status LoadChunk(const Context& ctx, const StitchPart& part, Chunk& chunk);
   Status ChooseDictionaries();
-  bool OneDictionaryServesAll(const Chunk*& longest) const;
+  Status OpenDictionaries();
+  Status OpenDictionary(Chunk& chunk);
+  bool DictionariesAreStoredAlike() const;
+  bool OneDictionaryServesAll(Chunk*& longest);
   bool UniteDictionaries();
 
   bool IsAllVerbatim() const;
@@ -111,7 +115,7 @@ class ColumnStitcher {
   PageType page_type_ = PageType::kData;
   Dictionaries dictionaries_ = Dictionaries::kKept;
   bool has_dictionary_ = false;
-  const Chunk* dictionary_of_ = nullptr;  // whose dictionary serves all; null: dictionary_plain_
+  Chunk* dictionary_of_ = nullptr;  // whose dictionary serves all; null: dictionary_plain_
   std::string dictionary_plain_;
   int64_t dictionary_entries_ = 0;
   int64_t distinct_count_ = 0;  // of all dictionaries together, at most

@@ -22,6 +22,8 @@ namespace {
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
 constexpr int kGroupsPerSample = 64;
+// Sampled pages lie far from each other, and what is between them is not wanted.
+constexpr int64_t kHoleBytesMax = int64_t{64} << 10;
 // Rows of a page that lie in more row groups of the inputs are compared as far as these go.
 constexpr size_t kPiecesMax = 16;
 
@@ -151,7 +153,7 @@ class FileVerifier {
         origins_(origins),
         memory_(memory),
         counts_(counts),
-        source_(std::make_unique<BorrowedSource>(*file.bytes), ReadAheadOptions()),
+        source_(std::make_unique<BorrowedSource>(*file.bytes), {.hole_bytes_max = kHoleBytesMax}),
         first_rows_{first_row} {}
 
   Status Run(const Context& ctx, VerifyMode mode) {

@@ -508,6 +508,43 @@ TEST_F(ParquetRewrite, DictionariesAreKeptUnitedOrMaterialised) {
   EXPECT_EQ(written().second.back(), 17);
 }
 
+// Deleted rows that lie together touch one page of a row group; the others and the dictionary, be
+// its values unique, stay as they are stored.
+TEST_F(ParquetRewrite, ClusteredDeletesLeaveDictionariesAndOtherPagesAsTheyAre) {
+  const auto schema = arrow::schema({arrow::field("s", arrow::utf8())});
+  arrow::StringBuilder builder;
+  for (int i = 0; i < 8000; ++i) ASSERT_TRUE(builder.Append(fmt::format("unique {}", i)).ok());
+  const auto batch = arrow::RecordBatch::Make(schema, 8000, {builder.Finish().ValueOrDie()});
+  parquet::WriterProperties::Builder properties;
+  properties.max_rows_per_page(1000)->enable_write_page_index();
+  properties.compression(parquet::Compression::ZSTD);
+  WriteByLibrary("in", *ToTable({batch}), 8000, properties);
+  const auto input = Input("in");
+  Positions deleted;
+  deleted.AddRun({.begin = 2100, .end = 2200});
+  const RowFilter filter(std::move(deleted));
+  StitchCounts counts;
+  const StitchedRun run({{.input = input, .row_group = 0, .deleted = &filter}}, {}, memory_,
+                        counts);
+  WriteEncoded("out", schema, *input, {&run});
+  EXPECT_EQ(counts.pages_copied, 7);
+  EXPECT_EQ(counts.pages_filtered, 1);
+  const auto dictionary = [&](const std::string& key) {
+    const auto file = Input(key);
+    const ChunkView view = *ViewChunk(file->footer.chunk(0, 0), key);
+    EXPECT_TRUE(view.dictionary_page_offset.has_value());
+    return *ReadRange(
+        ctx_, *file->source,
+        {.offset = view.bytes.offset, .length = view.data_page_offset - view.bytes.offset}, key);
+  };
+  EXPECT_EQ(dictionary("out"), dictionary("in"));
+  std::vector<int64_t> kept;
+  for (int64_t row = 0; row < 8000; ++row) {
+    if (row < 2100 || row >= 2200) kept.push_back(row);
+  }
+  ExpectSameRows(*Read("out", schema), *TakeRows(*ToTable({batch}), kept));
+}
+
 // A file of one required column whose one page holds `count` times the one entry of its dictionary,
 // in indices of no bit.
 TEST_F(ParquetRewrite, IndicesOfNoBitAreRead) {

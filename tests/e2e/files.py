@@ -142,6 +142,16 @@ def test_flights_are_inspected_and_joined(folder, server, place):
         text = rig.run("file", "inspect", path, "--details", "--pages")[1]
         check("336 776 rows" in text and "tailnum" in text, "the text: %s" % text[:300])
     untouched(out, [name + ".parquet" for name in ("stitched", "copied", "gzip", "level", "plain", "decoded")])
+    # How far the output is looked at, and that it is said.
+    columns = len(rig.json("file", "inspect", pieces[0])["files"][0]["columns"])
+    for words, mode, pages, rows in (([], "sample", columns, None), (["--verify=full"], "full", None, 336776), (["--verify=none"], "none", 0, 0), (["--no-verify"], "none", 0, 0)):
+        done = rig.json("file", "concat", os.path.join(folder, "verified.parquet"), *pieces, "--overwrite", *words)["verified"]
+        check(done["mode"] == mode and pages in (None, done["pages"]) and rows in (None, done["rows_compared"]) and not done["pages_unread"], "%s: %s" % (words, done))
+        check((done["pages_compared"] > 0) == (mode != "none"), "%s: %s" % (words, done))
+    text = rig.run("file", "concat", os.path.join(folder, "verified.parquet"), *pieces, "--overwrite")[1]
+    check("verified sample: %d pages decoded" % columns in text, "the summary: %s" % text)
+    _, _, err = rig.run("file", "concat", os.path.join(folder, "verified.parquet"), *pieces, "--overwrite", "--verify=some", expect={1, 2})
+    check("error[PF1005]" in err and "none, sample, full" in err, "a mode that is none: %s" % err)
 
 
 def test_what_cannot_be_joined_is_refused_and_nothing_written(folder, server, place):

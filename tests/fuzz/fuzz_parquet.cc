@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "data/file_inspect.h"
+#include "data/file_verify.h"
 #include "data/memory_bytes.h"
 #include "data/page_codec.h"
 #include "data/page_index.h"
@@ -245,6 +246,21 @@ int FuzzInspect(std::span<const std::byte> bytes) {
           "a row group of other columns");
     }
   }
+  return 0;
+}
+
+int FuzzParquetVerify(std::span<const std::byte> bytes) {
+  testing::TestWorld world(int64_t{256} << 20);
+  const Context ctx = world.context();
+  ArrowMemory memory(ctx.memory);
+  MemorySource source(bytes);
+  const auto footer = ReadParquetFooter(ctx, source, kWhat);
+  if (!footer.ok()) return 0;
+  const WrittenObject file{
+      .bytes = &source, .name = std::string(kWhat), .row_count = footer->num_rows()};
+  const bool is_whole = VerifyFile(ctx, VerifyMode::kFull, file, memory).ok();
+  const bool is_right = VerifyFile(ctx, VerifyMode::kSample, file, memory).ok();
+  PF_CHECK(is_right || !is_whole, "a sample sees what a look at all pages does not");
   return 0;
 }
 

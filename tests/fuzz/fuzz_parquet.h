@@ -16,5 +16,7 @@ int FuzzParquetCopy(std::span<const std::byte> bytes);
 // A file read by pruning: row groups, then pages.
 int FuzzParquetSource(std::span<const std::byte> bytes);
 int FuzzInspect(std::span<const std::byte> bytes);  // a file of any format but ORC
+// A file: its pages and what it says of them.
+int FuzzParquetVerify(std::span<const std::byte> bytes);
 
 }  // namespace partforge::fuzz

@@ -198,5 +198,9 @@ TEST(FuzzParquet, Inspect) {
   Fuzz(&FuzzInspect, seeds, kInputs / 3);
 }
 
+TEST(FuzzParquet, Verify) {
+  Fuzz(&FuzzParquetVerify, Files(), kInputs / 3, size_t{320} << 20);
+}
+
 }  // namespace
 }  // namespace partforge::fuzz
