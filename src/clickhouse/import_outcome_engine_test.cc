@@ -445,6 +445,23 @@ TEST_F(ImportOutcome, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
   EXPECT_EQ(StatusOf(*cut).code(), Code::kUnavailable);
 }
 
+TEST_F(ImportOutcome, ProgressCountsWhatIsCarriedFromAnEarlierRun) {
+  Finish({"(1, 10, '2024-01-05')", "(2, 20, '2024-02-06')", "(3, 30, '2024-03-07')"});
+  rig_.faults().Set("clickhouse.pieces_staged", [](int64_t hit) -> Status {
+    return hit == 2 ? Status(Code::kUnavailable, "the store is away") : Status();
+  });
+  ASSERT_TRUE(Import(Serial()).ok());
+  rig_.ShiftStoreClockMs(60'000);
+  std::vector<std::string> told;
+  ImportRequest request = Serial();
+  request.on_progress = [&](int64_t done, int64_t total, int64_t, int64_t) {
+    told.push_back(fmt::format("{}/{}", done, total));
+  };
+  ASSERT_TRUE(Import(request).ok());
+  EXPECT_EQ(told, std::vector<std::string>{"2/2"});
+  EXPECT_EQ(Rows(), "3");
+}
+
 TEST_F(ImportOutcome, ASignalLetsThePieceUnderWayComeToItsEnd) {
   FinishOfTwoPieces();
   std::stop_source signal;
