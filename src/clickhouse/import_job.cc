@@ -445,6 +445,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
     if (!request.part_id.empty() && tasks.empty() && summary.imported == 0)
       return NotFinished(request);
     const auto total = static_cast<int64_t>(tasks.size());
+    const int64_t recovered = summary.imported;
     const int threads = needs_order ? 1 : request.artifacts_in_parallel;
     const auto import_one = [&](const Context& inner, int64_t i) -> Status {
       const TaskId& id = tasks[static_cast<size_t>(i)].id;
@@ -493,7 +494,7 @@ Result<ImportSummary> RunImport(const Context& ctx, JobStore& state, Engine& eng
       PF_TRY(settle(id, carried));
       if (request.on_progress) {
         const std::lock_guard hold(mutex);
-        request.on_progress(summary.imported, total, summary.rows, summary.bytes);
+        request.on_progress(summary.imported, recovered + total, summary.rows, summary.bytes);
       }
       return {};
     };

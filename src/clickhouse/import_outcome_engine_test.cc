@@ -200,27 +200,57 @@ TEST_F(ImportOutcome, OnlyAFullDiskIsToldAsAFullDisk) {
   }
 }
 
-// The run that went on does not check staged parts; the one that died did.
-TEST_F(ImportOutcome, TheScratchTableOfARunThatDiedIsDroppedByTheNextOne) {
-  Finish({"(1, 10, '2024-01-05')"});
-  rig_.faults().Set("clickhouse.pieces_staged", [&](int64_t) {
-    const auto serial = SerialOfStagedName(Litter().at(0));
-    rig_.Run({fmt::format("CREATE TABLE shop2.orders_v2__partforge_check_{} AS shop2.orders_v2",
-                          serial.value_or(0))});
-    return Status(Code::kUnavailable, "died");
-  });
-  (void)Import(Serial());
-  const char* const kScratch =
-      "SELECT count() FROM system.tables WHERE name LIKE '%__partforge_check_%'";
-  ASSERT_EQ(rig_.Ask(kScratch), "1");
-  rig_.faults().Clear();
-  rig_.ShiftStoreClockMs(60'000);
-  ImportRequest later = Serial();
-  later.owner = "later";
-  const auto imported = Import(later);
+// Runs that died after they had made a scratch table of staged parts; the next does not make one.
+class DeadImport : public ImportOutcome {
+ protected:
+  void Die() {
+    Finish({"(1, 10, '2024-01-05')"});
+    rig_.faults().Set("clickhouse.pieces_staged", [&](int64_t) {
+      const auto serial = SerialOfStagedName(Litter().at(0));
+      rig_.Run({fmt::format("CREATE TABLE shop2.orders_v2__partforge_check_{} AS shop2.orders_v2",
+                            serial.value_or(0))});
+      return Status(Code::kUnavailable, "died");
+    });
+    (void)Import(Serial());
+    ASSERT_EQ(ScratchTables(), "1");
+    rig_.faults().Clear();
+    rig_.ShiftStoreClockMs(60'000);
+  }
+  std::string ScratchTables() {
+    return rig_.Ask("SELECT count() FROM system.tables WHERE name LIKE '%__partforge_check_%'");
+  }
+  ImportRequest Later() const {
+    ImportRequest later = Serial();
+    later.owner = "later";
+    return later;
+  }
+};
+
+TEST_F(DeadImport, ItsScratchTableIsDroppedByTheNextOne) {
+  Die();
+  const auto imported = Import(Later());
   ASSERT_TRUE(imported.ok()) << imported.status().ToString();
   EXPECT_EQ(imported->imported, 1);
-  EXPECT_EQ(rig_.Ask(kScratch), "0");
+  EXPECT_EQ(ScratchTables(), "0");
+}
+
+// The signal comes when the rows are published and nothing is cleaned up yet.
+TEST_F(DeadImport, ItsScratchTableIsNotForgottenByOneThatIsStopped) {
+  Die();
+  std::stop_source signal;
+  rig_.faults().Set("publish.published", [&](int64_t) -> Status {
+    signal.request_stop();
+    return {};
+  });
+  Context ctx = rig_.ctx();
+  ctx.stop = signal.get_token();
+  (void)RunImport(ctx, rig_.state(), rig_.server(), Later());
+  EXPECT_EQ(Rows(), "1");
+  const auto imported = Import(Later());
+  ASSERT_TRUE(imported.ok()) << imported.status().ToString();
+  EXPECT_EQ(Rows(), "1");
+  EXPECT_EQ(ScratchTables(), "0");
+  EXPECT_EQ(Litter(), std::vector<std::string>{});
 }
 
 // An importer that sleeps past its lease between two parts: another publishes the artifact and
@@ -443,6 +473,23 @@ TEST_F(ImportOutcome, WhatWasPublishedIsToldWhenTheImportEndsEarly) {
   EXPECT_EQ(cut->imported, 1);
   EXPECT_EQ(cut->rows, 1);
   EXPECT_EQ(StatusOf(*cut).code(), Code::kUnavailable);
+}
+
+TEST_F(ImportOutcome, ProgressCountsWhatIsCarriedFromAnEarlierRun) {
+  Finish({"(1, 10, '2024-01-05')", "(2, 20, '2024-02-06')", "(3, 30, '2024-03-07')"});
+  rig_.faults().Set("clickhouse.pieces_staged", [](int64_t hit) -> Status {
+    return hit == 2 ? Status(Code::kUnavailable, "the store is away") : Status();
+  });
+  ASSERT_TRUE(Import(Serial()).ok());
+  rig_.ShiftStoreClockMs(60'000);
+  std::vector<std::string> told;
+  ImportRequest request = Serial();
+  request.on_progress = [&](int64_t done, int64_t total, int64_t, int64_t) {
+    told.push_back(fmt::format("{}/{}", done, total));
+  };
+  ASSERT_TRUE(Import(request).ok());
+  EXPECT_EQ(told, std::vector<std::string>{"2/2"});
+  EXPECT_EQ(Rows(), "3");
 }
 
 TEST_F(ImportOutcome, ASignalLetsThePieceUnderWayComeToItsEnd) {

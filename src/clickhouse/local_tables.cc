@@ -7,6 +7,8 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/hash.h"
+#include "clickhouse/freeze_scan.h"
 #include "clickhouse/part_name.h"
 #include "engine/sql_text.h"
 
@@ -117,6 +119,17 @@ Result<int64_t> QueryInt(const Context& ctx, Engine& engine, std::string_view sq
   return ToInt(text);
 }
 
+TableName TableBeside(const TableName& table, std::string_view suffix) {
+  constexpr size_t kEscapedBytesMax = 190;  // of both names; the server's limit is some 213
+  constexpr size_t kHashDigits = 16;
+  TableName beside{table.database, table.table + std::string(suffix)};
+  const size_t escaped_bytes =
+      EscapeForFileName(beside.database).size() + EscapeForFileName(beside.table).size();
+  if (escaped_bytes > kEscapedBytesMax)
+    beside.table = Sha256Hex(table.table).substr(0, kHashDigits) + std::string(suffix);
+  return beside;
+}
+
 std::vector<PartColumn> StoredColumns(const CreateTable& table) {
   std::vector<PartColumn> columns;
   for (const ColumnDefinition& column : table.columns) {
@@ -187,7 +200,7 @@ Result<LocalTables> LocalTables::Create(const Context& ctx, Engine& engine,
 }
 
 TableName LocalTables::completed() const {
-  return TableName{destination().database, destination().table + std::string(kCompletedSuffix)};
+  return TableBeside(destination(), kCompletedSuffix);
 }
 
 Status LocalTables::Run(const Context& ctx, std::string_view sql) {

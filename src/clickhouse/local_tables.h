@@ -122,6 +122,11 @@ class LocalTables {
   std::filesystem::path source_path_;  // where the engine keeps the source; empty = not asked yet
 };
 
+// A table of ours beside that one: `<table><suffix>`, or a hash in place of a name that would be
+// too long with it. The server counts its letters as they are escaped for a file, with the
+// database's.
+TableName TableBeside(const TableName& table, std::string_view suffix);
+
 // Columns that a part of the table may hold, with their types, in order.
 std::vector<PartColumn> StoredColumns(const CreateTable& table);
 

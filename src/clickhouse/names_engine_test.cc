@@ -66,6 +66,12 @@ TEST(OddNames, OneDatabaseForBoth) {
   RunOddJob({.source = {"shop-1", "t"}, .destination = {"shop-1", "t2"}});
 }
 
+// Six letters of a file name each: the tables of ours beside it get names of their own.
+TEST(OddNames, ANameThatIsNearlyTooLong) {
+  RunOddJob(
+      {.source = {"shop", "t"}, .destination = {"продажи", "очень_длинное_имя_новой_таблицы"}});
+}
+
 class VerifyTest : public ::testing::Test {
  protected:
   std::vector<VerifiedPart> Verify(VerifyDepth depth) { return job_.rig.Verify(depth); }

@@ -292,8 +292,13 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     // An earlier holder of the fence may have checked what this run would not.
     if (settings_.checks_table || pieces.size() > 1 || fenced.epoch != kFirstEpoch) {
       for (const uint64_t serial : serials) {
-        Ignore(ctx, DropStagedCheck(ctx, engine_, target_, serial),
-               "an empty scratch table stays; its name says whose it is");
+        const Status dropped = DropStagedCheck(ctx, engine_, target_, serial);
+        if (dropped.ok()) continue;
+        // What may pass is tried again: with the intent gone nobody would look for the table.
+        const Code code = dropped.code();
+        if (code == Code::kCancelled || code == Code::kUnavailable || code == Code::kUnknownOutcome)
+          return dropped;
+        Ignore(ctx, dropped, "an empty scratch table stays; its name says whose it is");
       }
     }
   }

@@ -86,8 +86,8 @@ class ContentTwin {
  public:
   ContentTwin(Engine& engine, const TableName& destination)
       : engine_(engine),
-        rows_(QuoteTable(destination.database, destination.table + "__partforge_twin")),
-        sums_(QuoteTable(destination.database, destination.table + "__partforge_sums")),
+        rows_(TableBeside(destination, "__partforge_twin").ToSql()),
+        sums_(TableBeside(destination, "__partforge_sums").ToSql()),
         destination_(QuoteTable(destination.database, destination.table)) {}
 
   // "<count>\t<hash>\n" of what the SELECT would insert.

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "clickhouse/ddl.h"
+#include "clickhouse/local_tables.h"
 #include "clickhouse/rewrite_check.h"
 #include "engine/sql_text.h"
 
@@ -13,8 +14,7 @@ namespace partforge::clickhouse {
 namespace {
 
 TableName ScratchOf(const ImportTarget& target, uint64_t serial) {
-  return TableName{target.table.database,
-                   fmt::format("{}__partforge_check_{}", target.table.table, serial)};
+  return TableBeside(target.table, fmt::format("__partforge_check_{}", serial));
 }
 
 // The target's twin without replication, on the same disk.
