@@ -203,7 +203,7 @@ def concat_ways(paths, folder, codec):
                 os.remove(out)
             return run(words, cold)[0]
         return call
-    joined = [PARTFORGE, "file", "concat", out, *paths, "--no-verify", "--json", "-q"]
+    joined = [PARTFORGE, "file", "concat", out, *paths, "--verify=none", "--json", "-q"]
     return {
         "bytes": fresh(["sh", "-c", 'out=$1; shift; cat "$@" > "$out" && sync "$out"', "sh", out, *paths]),
         "copy": fresh([*joined, "--row-group-bytes=1KiB"]),
