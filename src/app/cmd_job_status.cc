@@ -170,7 +170,7 @@ Status Run(const CommandInput& input) {
                   {"rewrite_percent", numbers.rewrite_percent},
                   {"import_completed", numbers.imported},
                   {"import_percent", numbers.import_percent},
-                  {"input_clickhouse_parts", numbers.total},
+                  {"input_clickhouse_parts", numbers.source_parts},
                   {"current_output_clickhouse_parts", numbers.parts_out},
                   {"read_rows", flow.rows_in},
                   {"read_bytes", flow.bytes_in},
@@ -209,7 +209,7 @@ Status Run(const CommandInput& input) {
       "read: {} rows {}\nwritten: {} rows {}",
       job, numbers.status, view.is_paused ? " (paused)" : "", numbers.total, numbers.rewritten,
       numbers.total, numbers.rewrite_percent, numbers.imported, numbers.total,
-      numbers.import_percent, numbers.total, numbers.parts_out, FormatCount(flow.rows_in),
+      numbers.import_percent, numbers.source_parts, numbers.parts_out, FormatCount(flow.rows_in),
       FormatBytes(flow.bytes_in), FormatCount(numbers.rows_out), FormatBytes(flow.bytes_out)));
   input.out.Answer(numbers.status);
   if (has_flow) input.out.Line("rows: " + flow.Text());

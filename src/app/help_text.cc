@@ -147,7 +147,9 @@ std::string CommandList(std::span<const CommandSpec> commands) {
   std::string text = "usage: partforge COMMAND [flags]\n\n";
   for (const CommandSpec& command : commands)
     text += fmt::format("  {:<18} {}\n", command.name, Wrap(command.purpose, 21, 21, 100));
-  text += "\npartforge COMMAND --help shows the flags of one command.\n";
+  text +=
+      "\npartforge COMMAND --help shows the flags of one command.\n"
+      "partforge engine --help: the embedded engine as a ClickHouse server.\n";
   return text;
 }
 

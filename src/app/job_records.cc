@@ -114,6 +114,10 @@ JobNumbers NumbersOf(const JobView& view) {
     numbers.parts_out += count.parts;
     if (count.state == TaskState::kImported) numbers.imported += count.tasks;
   }
+  // Until the upload has ended, what was made of several parts counts beside them.
+  numbers.source_parts = view.tasks_expected >= 0
+                             ? view.tasks_expected
+                             : numbers.total + CountIn(view, TaskState::kSuperseded);
   numbers.status = OverallStatus(view, numbers.total);
   numbers.rewrite_percent = Percent(numbers.rewritten, numbers.total);
   numbers.import_percent = Percent(numbers.imported, numbers.total);

@@ -16,6 +16,7 @@ struct JobNumbers {
   std::string
       status;  // EMPTY, FAILED, IMPORTED, IMPORTING, READY_FOR_IMPORT, COMPACTING, REWRITING, READY
   int64_t total = 0, rewritten = 0, imported = 0;
+  int64_t source_parts = 0;  // uploaded, whether rewritten alone or together
   int64_t rows_out = 0, bytes = 0, bytes_rewritten = 0, parts_out = 0;
   double rewrite_percent = 0, import_percent = 0;
 };

@@ -7,7 +7,7 @@
 namespace partforge::app {
 namespace {
 
-JobView ViewOf(std::string state, std::vector<std::pair<TaskState, int64_t>> counts) {
+JobView ViewOf(std::string state, const std::vector<std::pair<TaskState, int64_t>>& counts) {
   JobView view;
   view.state = std::move(state);
   for (const auto& [task_state, tasks] : counts) {
@@ -34,6 +34,16 @@ TEST(JobStatus, IsTheFirstRuleThatFits) {
   EXPECT_EQ(StatusOf("SEALED", {{kImported, 2}, {kSuperseded, 3}}), "IMPORTED");
   EXPECT_EQ(StatusOf("SEALED", {{kImported, 2}, {kFailed, 1}}), "FAILED");
   EXPECT_EQ(StatusOf("ABORTED", {{kImported, 2}}), "ABORTED");
+}
+
+TEST(JobStatus, SourcePartsAreThoseUploaded) {
+  using enum TaskState;
+  JobView view = ViewOf("SEALED", {{kFinished, 2}, {kSuperseded, 50}});
+  view.tasks_expected = 51;  // one was rewritten alone
+  EXPECT_EQ(NumbersOf(view).source_parts, 51);
+  view = ViewOf("OPEN", {{kReady, 3}});
+  view.tasks_expected = -1;
+  EXPECT_EQ(NumbersOf(view).source_parts, 3);
 }
 
 TEST(JobStatus, OfAnUploadThatNeverEndedIsNotReadyForImport) {

@@ -59,7 +59,7 @@ Status CheckCodec(const CommandInput& input, clickhouse::SlotEngines& engines, c
     PF_TRY(engine->Query(input.ctx, fmt::format("DROP TABLE IF EXISTS {} SYNC", kTable), quick));
     return {};
   };
-  const Status tried = try_it();
+  Status tried = try_it();
   Ignore(input.ctx, drop(), "it is dropped before the first part");
   if (tried.ok() || tried.code() == Code::kCancelled || tried.code() == Code::kUnavailable)
     return tried;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <vector>
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int kWalTriesMax = 600;
 constexpr int64_t kWalPauseMs = 20;
+constexpr std::string_view kFreeSpace =
+    "free space on the disk of the file, then run the same command again";
 
 Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
   const std::string text = db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db);
@@ -36,7 +39,7 @@ Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
       break;
     case SQLITE_FULL:
       kind = Code::kExhausted;
-      remedy = "free space on the disk of the file, then run the same command again";
+      remedy = kFreeSpace;
       break;
     case SQLITE_NOMEM:
       kind = Code::kExhausted;
@@ -53,9 +56,12 @@ Status FromSqlite(sqlite3* db, int code, std::string_view doing) {
     case SQLITE_AUTH:
       kind = Code::kInvalidArgument;
       break;
-    case SQLITE_IOERR:
-      kind = Code::kUnavailable;
+    case SQLITE_IOERR: {
+      const int cause = db == nullptr ? 0 : sqlite3_system_errno(db);
+      kind = cause == ENOSPC || cause == EDQUOT ? Code::kExhausted : Code::kUnavailable;
+      remedy = kFreeSpace;
       break;
+    }
     case SQLITE_CONSTRAINT:
       if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY)
         kind = Code::kAlreadyExists;
