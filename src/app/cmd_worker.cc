@@ -52,6 +52,20 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
                                  first));
 }
 
+void Tell(const CommandInput& input, const WorkDone& work) {
+  const RunSummary& summary = work.summary;
+  input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,
+                             summary.failed, summary.released));
+  ShowWork(input, work);
+  JsonDoc document{{"done", summary.done},
+                   {"failed", summary.failed},
+                   {"released", summary.released},
+                   {"lost", summary.lost}};
+  work.flow.AppendTo(document);
+  document["seconds"] = static_cast<double>(work.took_ms) / 1000.0;
+  input.out.Document("worker", document);
+}
+
 Status Run(const CommandInput& input) {
   const std::string role = input.options.String("role");
   WorkerRun run;
@@ -108,17 +122,8 @@ Status Run(const CommandInput& input) {
     PF_ASSIGN(metrics, MetricsServer::Start(input));
   }
   PF_ASSIGN(const WorkDone work, RunWorker(input, *state, stores, run));
+  Tell(input, work);
   const RunSummary& summary = work.summary;
-  input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,
-                             summary.failed, summary.released));
-  ShowWork(input, work);
-  JsonDoc document{{"done", summary.done},
-                   {"failed", summary.failed},
-                   {"released", summary.released},
-                   {"lost", summary.lost}};
-  work.flow.AppendTo(document);
-  document["seconds"] = static_cast<double>(work.took_ms) / 1000.0;
-  input.out.Document("worker", document);
   const bool is_idle = summary.done + summary.failed + summary.released == 0;
   if (run.options.until == RunUntil::kJobsDone || (run.options.until == RunUntil::kOnce && is_idle))
     PF_TRY(CheckPauses(input, *state, run.options.only, summary));
@@ -133,6 +138,15 @@ Status Run(const CommandInput& input) {
     return Status(Code::kNotFound, "no part was waiting")
         .Explain(1016, "worker", "partforge list-jobs");
   }
+  return {};
+}
+
+// Stopped before its first part, a worker has ended in order as after its last one.
+Status RunUntilStopped(const CommandInput& input) {
+  Status status = Run(input);
+  const bool is_stopped = !status.ok() && status.code() == Code::kCancelled;
+  if (!is_stopped || !input.ctx.stop.stop_requested()) return status;
+  Tell(input, WorkDone());
   return {};
 }
 
@@ -201,7 +215,7 @@ Command WorkerCommand() {
                  EngineOptions()}),
        .related = {"upload-freeze", "job-status", "import-finished"},
        .is_streaming = true},
-      Run};
+      RunUntilStopped};
 }
 
 }  // namespace partforge::app

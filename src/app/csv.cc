@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,9 @@ std::string Quoted(const std::string& text) {
   return quoted + '"';
 }
 
+// What tables show, where a document has several lists.
+constexpr std::string_view kTables[] = {"parts", "objects", "jobs", "artifacts", "files"};
+
 bool IsListOfObjects(const JsonDoc& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(),
                                          [](const JsonDoc& item) { return item.is_object(); });
@@ -55,7 +59,13 @@ std::string Line(const Range& cells) {
 }  // namespace
 
 std::string RenderCsv(const JsonDoc& document) {
-  const auto list = std::find_if(document.begin(), document.end(), IsListOfObjects);
+  auto list = std::find_if(document.begin(), document.end(), IsListOfObjects);
+  for (const std::string_view table : kTables) {
+    const auto named = document.find(table);
+    if (named == document.end() || !IsListOfObjects(*named)) continue;
+    list = named;
+    break;
+  }
   std::vector<Cells> rows;
   if (list == document.end()) {
     Flatten("", document, rows.emplace_back());

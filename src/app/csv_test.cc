@@ -9,7 +9,7 @@ namespace {
 
 TEST(Csv, RowsAreTheObjectsOfTheFirstList) {
   const auto document = ParseJson(
-      R"({"job_id": "j", "names": ["x"], "parts": [
+      R"({"job_id": "j", "names": ["x"], "found": [
           {"id": "a", "rows": 12345678901, "stage": {"name": "insert", "ms": 1.5}, "tags": [1, 2]},
           {"id": "b", "failed": true, "rows": null, "stage": {}}],
           "later": [{"z": 1}]})");
@@ -18,6 +18,11 @@ TEST(Csv, RowsAreTheObjectsOfTheFirstList) {
             "id,rows,stage.name,stage.ms,tags,failed,stage\n"
             "a,12345678901,insert,1.5,\"[1,2]\",,\n"
             "b,,,,,true,{}\n");
+}
+
+TEST(Csv, TheTableWinsOverSums) {
+  EXPECT_EQ(RenderCsv(*ParseJson(R"({"tiers": [{"tier": "T5"}], "parts": [{"id": "a"}]})")),
+            "id\na\n");
 }
 
 TEST(Csv, ADocumentWithoutAListIsOneRow) {

@@ -380,6 +380,8 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
                   [&](const char* variable) { return environment.contains(variable); });
   if (holds_secrets) ForbidCoreFiles();
   for (const std::string& warning : options->warnings()) ctx.log.Warn(warning);
+  if (options->Has("insecure-skip-verify") && options->Bool("insecure-skip-verify"))
+    ctx.log.Warn("certificates are not verified: anybody between can read and change data");
 
   Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });
   const CommandInput input{ctx, *options, out, environment};

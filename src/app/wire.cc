@@ -93,8 +93,6 @@ Result<TlsOptions> TlsFrom(const CommandInput& input) {
           .Explain(1005, flag, "name a PEM file that this user can read");
     }
   }
-  if (tls.skips_verification)
-    input.ctx.log.Warn("certificates are not verified: anybody between can read and change data");
   return tls;
 }
 
@@ -340,6 +338,7 @@ Result<MachineUse> ChooseMachineUse(const CommandInput& input) {
 Result<clickhouse::RewriteSettings> RewriteSettingsFrom(const CommandInput& input,
                                                         const MachineUse& use) {
   if (input.options.Has("s3-endpoint")) PF_TRY(CheckEndpoint(input.options.String("s3-endpoint")));
+  if (input.options.Has("tls-ca")) PF_TRY(TlsFrom(input));
   clickhouse::RewriteSettings settings;
   const auto usage = [](const Status& status, std::string_view flag) {
     return Status(status).Explain(1005, fmt::format("--{}", flag),
