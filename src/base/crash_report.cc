@@ -103,18 +103,13 @@ extern "C" void OnCrash(int signal_number) {
   raise(signal_number);  // SA_RESETHAND: now it does what it does without us
 }
 
-// Not the standard library's, which prints the words of the exception.
-[[noreturn]] void OnTerminate() {
-  abort();
-}
-
 }  // namespace
 
 void ReportCrashes() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // loads what a handler must not load
-  std::set_terminate(&OnTerminate);
+  backtrace(frame.data(), 1);           // loads what a handler must not load
+  std::set_terminate([] { abort(); });  // the library's own prints the words of the exception
   struct sigaction action {};
   action.sa_handler = &OnCrash;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
