@@ -156,8 +156,7 @@ ImportRequest JobRig::MakeImport() const {
   return request;
 }
 
-std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth,
-                                         std::function<void(const VerifiedPart&)> on_part) {
+VerifyRequest JobRig::MakeVerify(VerifyDepth depth) {
   VerifyRequest request;
   request.job_id = job_id;
   request.depth = depth;
@@ -166,8 +165,14 @@ std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth,
   };
   request.engines = &slots_;
   request.scratch = dir_ / "verify";
-  request.on_part = std::move(on_part);
   std::filesystem::create_directories(request.scratch);
+  return request;
+}
+
+std::vector<VerifiedPart> JobRig::Verify(VerifyDepth depth,
+                                         std::function<void(const VerifiedPart&)> on_part) {
+  VerifyRequest request = MakeVerify(depth);
+  request.on_part = std::move(on_part);
   const auto verified = VerifyJob(ctx(), state(), request);
   EXPECT_TRUE(verified.ok()) << verified.status().ToString();
   return verified.ok() ? *verified : std::vector<VerifiedPart>();

@@ -80,6 +80,7 @@ class JobRig {
   ImportRequest MakeImport() const;
   Result<ImportSummary> Import() { return RunImport(ctx(), state(), server(), MakeImport()); }
 
+  VerifyRequest MakeVerify(VerifyDepth depth);
   std::vector<VerifiedPart> Verify(VerifyDepth depth,
                                    std::function<void(const VerifiedPart&)> on_part = {});
   std::vector<Task> Tasks(TaskState wanted);

@@ -111,5 +111,29 @@ TEST_F(VerifyTest, ADamagedOneFailsFromTheDepthThatReadsIt) {
   EXPECT_EQ(failures(VerifyDepth::kMeta), 1);
 }
 
+// The bytes are right, and the SELECT works only in an attempt, whose queries have a name
+// (log_comment).
+TEST(Verify, WhatTheEngineRefusesIsNoDamage) {
+  JobRig rig;
+  rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, kDestination,
+           "INSERT INTO shop.orders SELECT number, number, toDate('2024-01-15') FROM numbers(10)"});
+  rig.MustUpload(kDestination,
+                 "INSERT INTO shop2.orders_v2 SELECT event_date, id, "
+                 "toString(length(arrayWithConstant(toUInt64(if(startsWith(getSetting('log_comment'"
+                 "), 'partforge-'), 1, 10000000000)) + id * 0, 'x'))) FROM shop.orders");
+  rig.Work(rig.Settings());
+  for (const Task& task : rig.Tasks(TaskState::kFailed)) ADD_FAILURE() << rig.ErrorOf(task);
+  ASSERT_EQ(rig.Count(TaskState::kFinished), 1);
+  EXPECT_EQ(rig.Verify(VerifyDepth::kEngine).at(0).verdict, Verdict::kOk);
+  VerifyRequest request = rig.MakeVerify(VerifyDepth::kRows);
+  int64_t told = 0;
+  request.on_part = [&told](const VerifiedPart&) { ++told; };
+  const auto verified = VerifyJob(rig.ctx(), rig.state(), request);
+  ASSERT_FALSE(verified.ok());
+  EXPECT_EQ(verified.status().code(), Code::kInvalidArgument) << verified.status().ToString();
+  EXPECT_EQ(verified.status().explanation().pf_number, 7014);
+  EXPECT_EQ(told, 0);
+}
+
 }  // namespace
 }  // namespace partforge::clickhouse

@@ -11,6 +11,7 @@
 #include "clickhouse/rewrite_check.h"
 #include "clickhouse/rewrite_job.h"
 #include "clickhouse/source_fetch.h"
+#include "engine/clickhouse_codes.h"
 #include "engine/sql_text.h"
 #include "job/each_task.h"
 #include "job/failure.h"
@@ -49,10 +50,24 @@ class PartVerification {
     return {};
   }
 
+  // Whether what Run has failed with speaks against the artifact. Never so what the store or this
+  // machine refuses. Before the engine had it, everything else does; then the bytes are what they
+  // should be, and only what the engine calls damage does: not a statement of the job that it
+  // refuses, nor its own lack of memory or room.
+  bool IsOfArtifact(const Status& failure) const {
+    const Code code = failure.code();
+    if (code == Code::kCancelled || code == Code::kUnavailable || IsOfSurroundings(failure))
+      return false;
+    if (!is_in_engine_) return true;
+    if (ClickHouseNumber(failure) != 0) return FailureClassOf(failure) == FailureClass::kData;
+    return code == Code::kCorruption || code == Code::kNotFound;
+  }
+
  private:
   Status RunInEngine(const Context& ctx, ObjectStore& store, const RewriteOutput& output,
                      const ArtifactMeta& meta, VerifiedPart& seen) {
     if (request_.engines == nullptr) return Status(Code::kInternal, "this depth needs an engine");
+    is_in_engine_ = true;
     const std::filesystem::path engine_path = request_.scratch / "engine",
                                 parts_path = request_.scratch / "parts";
     PF_TRY(MakeDirectories(engine_path));
@@ -162,6 +177,7 @@ class PartVerification {
   const VerifyRequest& request_;
   const RewriteJobSpec& job_;
   const Task& task_;
+  bool is_in_engine_ = false;
 };
 
 }  // namespace
@@ -192,19 +208,22 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
                       .rows = 0,
                       .bytes = 0};
     PF_ASSIGN(const std::vector<AttemptView> attempts, state.Attempts(ctx, task.job, task.id));
-    Status status(Code::kCorruption, "the state store holds no result of this part");
-    for (const AttemptView& attempt : attempts) {
-      if (attempt.epoch != task.winner) continue;
-      PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(attempt.result));
-      status = PartVerification(state, request, job, task).Run(ctx, output, seen);
-    }
-    if (!status.ok()) {
-      // What the store or this machine refuses says nothing about the artifact.
-      if (status.code() == Code::kCancelled || status.code() == Code::kUnavailable ||
-          IsOfSurroundings(status))
-        return status;
+    const auto winner =
+        std::find_if(attempts.begin(), attempts.end(),
+                     [&](const AttemptView& attempt) { return attempt.epoch == task.winner; });
+    if (winner == attempts.end()) {
       seen.verdict = Verdict::kFail;
-      seen.message = status.message();
+      seen.message = "the state store holds no result of this part";
+    } else {
+      PF_ASSIGN(const RewriteOutput output, RewriteOutput::FromJson(winner->result));
+      PartVerification verification(state, request, job, task);
+      Status status = verification.Run(ctx, output, seen);
+      if (!status.ok() && !verification.IsOfArtifact(status))
+        return std::move(status).With(fmt::format("verify part {}", task.id));
+      if (!status.ok()) {
+        seen.verdict = Verdict::kFail;
+        seen.message = status.message();
+      }
     }
     if (request.on_part) request.on_part(seen);
     verified.push_back(std::move(seen));

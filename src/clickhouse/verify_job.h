@@ -41,7 +41,8 @@ struct VerifyRequest {
 };
 
 // Re-reads artifacts and compares them with what the state store and their own lists say. Never
-// repairs. A damaged artifact is a kFail verdict, not a failure of the call.
+// repairs. A damaged artifact is a kFail verdict, not a failure of the call. The call fails with
+// what tells nothing of the artifact it met: a store, a machine or an engine that refuses.
 Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& state,
                                             const VerifyRequest& request);
 
