@@ -222,7 +222,8 @@ Status PartCommitter::StagePiece(const Context& ctx, const Intent& intent, const
                  {{"part", part.name}, {"error", fetched.message()}});
     fetched = fetch();
   }
-  if (!fetched.ok() && !std::filesystem::exists(target_.detached())) {
+  std::error_code ignored;
+  if (!fetched.ok() && !std::filesystem::exists(target_.detached(), ignored)) {
     // The table went away: nothing that was met then tells of the artifact.
     constexpr int kRefusedByMachine = 7015;
     return std::move(fetched)

@@ -116,9 +116,7 @@ Status ReadLists(const PartFolder& folder, PartInfo& part) {
 
   PF_ASSIGN(const std::string columns, folder.Required("columns.txt"));
   PF_ASSIGN(part.columns, ParseColumnsTxt(columns));
-  part.has_lightweight_delete =
-      std::any_of(part.columns.begin(), part.columns.end(),
-                  [](const PartColumn& column) { return column.name == kRowExists; });
+  part.has_lightweight_delete = HasDeleteMask(part.columns);
   PF_ASSIGN(const std::string count, folder.Required("count.txt"));
   PF_ASSIGN(part.rows, ParseCountTxt(count));
   return {};
@@ -163,6 +161,11 @@ std::string SqueezedType(std::string_view type) {
 }
 
 }  // namespace
+
+bool HasDeleteMask(const std::vector<PartColumn>& columns) {
+  return std::any_of(columns.begin(), columns.end(),
+                     [](const PartColumn& column) { return column.name == kRowExists; });
+}
 
 Result<int64_t> ParseCountTxt(std::string_view text) {
   return ParseNonNegative(text, "count.txt");

@@ -22,6 +22,8 @@ struct PartColumn {
 // columns.txt: "columns format version: 1\n<n> columns:\n`name` Type\n…". kCorruption with the line
 // otherwise.
 Result<std::vector<PartColumn>> ParseColumnsTxt(std::string_view text);
+// Whether a part with these columns carries a mask of deleted rows (PF2110: column _row_exists).
+bool HasDeleteMask(const std::vector<PartColumn>& columns);
 
 struct ColumnSubstreams {
   std::string column;
@@ -49,7 +51,7 @@ struct PartInfo {
   int64_t data_uncompressed_bytes = 0;  // raw bytes of the columns, for the block estimate
   std::vector<PartColumn> columns;
   std::vector<std::string> projections;     // without ".proj"
-  bool has_lightweight_delete = false;      // PF2110: column _row_exists
+  bool has_lightweight_delete = false;      // HasDeleteMask
   bool has_partition_file = false;          // partition.dat; absent without PARTITION BY
   bool has_ttl_file = false;                // ttl.txt: carries TTL bounds (PF2111)
   std::vector<std::string> sparse_columns;  // of serialization.json

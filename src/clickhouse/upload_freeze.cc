@@ -57,11 +57,12 @@ Status CheckSourceNow(const Context& ctx, Engine& source, const UploadFreezeRequ
   return {};
 }
 
-// A part with deleted rows names the mask among its columns.
-bool HasDeleteMask(const FrozenPart& part) {
+bool IsMasked(const FrozenPart& part) {
   constexpr int64_t kBytesMax = 1 << 24;
-  const Result<std::string> columns = ReadFile(part.directory / "columns.txt", kBytesMax);
-  return columns.ok() && columns->find("\n`_row_exists` ") != std::string::npos;
+  const Result<std::string> text = ReadFile(part.directory / "columns.txt", kBytesMax);
+  if (!text.ok()) return false;  // the upload says what is wrong with it
+  const auto columns = ParseColumnsTxt(*text);
+  return columns.ok() && HasDeleteMask(*columns);
 }
 
 }  // namespace
@@ -152,7 +153,7 @@ Result<UploadPlan> PlanUpload(const Context& ctx, Engine& source, Engine& local,
                  "freeze under a name of its own, or leave out --freeze-name-check: parts of "
                  "other tables are not taken");
   }
-  const auto masked = std::count_if(scan.parts.begin(), scan.parts.end(), HasDeleteMask);
+  const auto masked = std::count_if(scan.parts.begin(), scan.parts.end(), IsMasked);
   if (masked > 0) plan.job.warnings.push_back(MaskedPartsNote(masked));
   for (FrozenPart& frozen : scan.parts) {
     PlannedPart part;
