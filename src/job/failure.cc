@@ -44,11 +44,6 @@ TaskEdit EndOf(const Task& task, TaskState to, const Failure* failure) {
   return edit;
 }
 
-// Tasks that were taken together: one of them may be to blame, and which is not known.
-bool IsGathered(const Lease& lease) {
-  return lease.tasks.size() > 1 && !IsBatch(lease);
-}
-
 bool IsOutOfAttempts(const Lease& lease, int64_t attempts_max) {
   if (attempts_max <= 0) return false;
   return std::any_of(lease.tasks.begin(), lease.tasks.end(),

@@ -415,7 +415,7 @@ Status SqlJobStore::Renew(const Context& ctx, const Lease& lease, int64_t lease_
 
 Result<bool> SqlJobStore::Report(const Context& ctx, const Lease& lease, const Progress& progress) {
   return WriteFor<bool>(ctx, *db_, [&](SqlSession& session) -> Result<bool> {
-    if (lease.tasks.size() > 1 && !IsBatch(lease)) {
+    if (IsGathered(lease)) {
       PF_ASSIGN(const SqlRows rows,
                 session.Run(statements::kProgressMany, {{"job", lease.tasks[0].job},
                                                         {"ids", IdsOf(lease.tasks)},

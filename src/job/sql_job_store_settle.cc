@@ -62,6 +62,9 @@ class Settling {
     PF_ASSIGN(now_ms_, StoreNow(session_));
     const auto single = std::stable_partition(edits.begin(), edits.end(), &IsGatheredInput);
     const std::vector<TaskEdit> inputs(edits.begin(), single);
+    // Where both are there, all are locked in one order before any is changed.
+    if (!inputs.empty() && single != edits.end())
+      PF_TRY(session_.Run(statements::kTasksForUpdate, {{"job", job_}, {"ids", IdsOf(edits)}}));
     if (!inputs.empty()) PF_TRY(SupersedeAll(inputs));
     for (auto edit = single; edit != edits.end(); ++edit) PF_TRY(Apply(*edit));
     for (size_t i = 0; i < settlement.added.size(); ++i) {

@@ -103,9 +103,14 @@ struct Lease {
   // Of the first task's attempt: 42 bits, unique in the store; base of MARKER values.
   uint64_t serial = 0;
 };
-// Taken by ClaimBatch, to be put together; several tasks without it were gathered.
+// Taken by ClaimBatch, to be put together.
 inline bool IsBatch(const Lease& lease) {
   return !lease.tasks.empty() && lease.tasks.front().state == TaskState::kCompacting;
+}
+// Tasks that were claimed together (GatherRule): one of them may be to blame for a failure, and
+// which is not known.
+inline bool IsGathered(const Lease& lease) {
+  return lease.tasks.size() > 1 && !IsBatch(lease);
 }
 
 // READY tasks of one job and kind as a claim finds them, largest first, and how much waits there in
