@@ -30,8 +30,10 @@ const char kInsert[] =
     "shop.orders\n";
 const char kOracle[] = "SELECT event_date, id, toString(amount), tags, props FROM shop.orders";
 
-// `parts` source parts of 100 rows, every third in the second of two partitions.
+// `parts` source parts of 100 rows, every third in the second of two partitions, which workers take
+// together.
 void MakeParts(JobRig& rig, int64_t parts) {
+  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   rig.Run({"CREATE DATABASE shop", "CREATE DATABASE shop2", kSource, kDestination,
            "SYSTEM STOP MERGES shop.orders", "SYSTEM STOP MERGES shop2.orders_v2"});
   for (int64_t i = 0; i < parts; ++i) {
@@ -48,9 +50,19 @@ void ExpectLeftovers(JobRig& rig, int64_t count) {
   EXPECT_EQ(std::ssize(*left), count) << left->front().key;
 }
 
+// What another worker takes, part by part.
+std::vector<Lease> ClaimAsStranger(JobRig& rig, int64_t tasks_max) {
+  ClaimRequest request;
+  request.worker = "stranger";
+  request.kinds = {std::string(kRewriteKind)};
+  request.tasks_max = tasks_max;
+  const auto leases = rig.state().Claim(rig.ctx(), request);
+  EXPECT_TRUE(leases.ok() && std::ssize(*leases) == tasks_max);
+  return leases.ok() ? *leases : std::vector<Lease>();
+}
+
 TEST(Gathered, FiftySmallPartsAreOneInsertAndOneOutput) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 50);
   rig.MustUpload(kDestination, kInsert);
   rig.Work(rig.Settings());
@@ -98,7 +110,6 @@ TEST(Gathered, FiftySmallPartsAreOneInsertAndOneOutput) {
 // masked rows and columns that were added later.
 TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 6);
   rig.Run(
       {"ALTER TABLE shop.orders ADD COLUMN extra UInt32 DEFAULT id * 2",
@@ -126,7 +137,6 @@ TEST(Gathered, TheResultIsThatOfEveryPartAlone) {
 
 TEST(Gathered, ADamagedPartFailsAloneAndTheOthersGoOn) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 8);
   rig.MustUpload(kDestination, kInsert);
   const Task victim = rig.Tasks(TaskState::kReady).at(3);
@@ -148,7 +158,6 @@ TEST(Gathered, ADamagedPartFailsAloneAndTheOthersGoOn) {
 
 TEST(Gathered, ARowThatFailsTheInsertIsFoundByRunningEachPartAlone) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 5);
   rig.MustUpload(
       kDestination,
@@ -168,7 +177,6 @@ TEST(Gathered, ARowThatFailsTheInsertIsFoundByRunningEachPartAlone) {
 
 TEST(Gathered, AJobWhoseResultDependsOnThePartIsNeverShared) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 3);
   UploadFreezeRequest request = rig.UploadRequest(
       kDestination,
@@ -185,7 +193,6 @@ TEST(Gathered, AJobWhoseResultDependsOnThePartIsNeverShared) {
 // An attempt that lost one of its inputs loses them all, whatever it has uploaded.
 TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 4);
   rig.MustUpload(kDestination, kInsert);
   Lease stranger;
@@ -193,12 +200,7 @@ TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
     if (hit != 1) return Status();
     rig.ShiftStoreClockMs(600'000);
     EXPECT_EQ(*rig.state().Reap(rig.ctx(), ReapRules{}), 4);
-    ClaimRequest request;
-    request.worker = "stranger";
-    request.kinds = {std::string(kRewriteKind)};
-    const auto leases = rig.state().Claim(rig.ctx(), request);
-    EXPECT_TRUE(leases.ok() && leases->size() == 1);
-    if (leases.ok() && !leases->empty()) stranger = leases->front();
+    for (Lease& lease : ClaimAsStranger(rig, 1)) stranger = std::move(lease);
     return Status();
   });
   rig.Work(rig.Settings());
@@ -226,21 +228,16 @@ TEST(Gathered, AnAttemptThatLostOneInputPublishesNothing) {
 // Its inputs are told by the artifact itself, whenever it was settled.
 TEST(Gathered, AnOutputThatIsSettledWhileOthersAreVerifiedIsVerifiedToo) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 4);
   rig.MustUpload(kDestination, kInsert);
-  ClaimRequest request;
-  request.worker = "stranger";
-  request.kinds = {std::string(kRewriteKind)};
-  request.tasks_max = 2;
-  const auto held_back = rig.state().Claim(rig.ctx(), request);
-  ASSERT_TRUE(held_back.ok() && held_back->size() == 2);
+  const std::vector<Lease> held_back = ClaimAsStranger(rig, 2);
+  ASSERT_EQ(held_back.size(), 2u);
   rig.Work(rig.Settings());
   ASSERT_EQ(rig.Count(TaskState::kFinished), 1);
   int64_t seen = 0;
   const auto verified = rig.Verify(VerifyDepth::kRows, [&](const VerifiedPart&) {
     if (++seen > 1) return;
-    for (const Lease& lease : *held_back) {
+    for (const Lease& lease : held_back) {
       const Status released =
           rig.state().Settle(rig.ctx(), lease, ReleasedSettlement(lease, nullptr, 0));
       EXPECT_TRUE(released.ok()) << released.ToString();
@@ -255,7 +252,6 @@ TEST(Gathered, AnOutputThatIsSettledWhileOthersAreVerifiedIsVerifiedToo) {
 
 TEST(Gathered, AnEngineThatDiesGoesOnWithTheSameParts) {
   JobRig rig;
-  rig.gathering = GatherRules{.memory_cap_bytes = int64_t{2} << 30};
   MakeParts(rig, 4);
   rig.MustUpload(kDestination, kInsert);
   rig.faults().Set("clickhouse.source_attached", [&](int64_t hit) {

@@ -289,8 +289,7 @@ TEST(FreezeTable, AFreezeOfOthersThatIsIncompleteIsNeverTouched) {
   EXPECT_EQ(FrozenParts(rig, "both").size(), 4u);
 }
 
-TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
-  JobRig rig;
+void MakePatchedSource(JobRig& rig) {
   rig.Run(
       {"CREATE DATABASE shop",
        "CREATE TABLE shop.orders (id UInt64, amount UInt32) ENGINE = MergeTree ORDER BY id "
@@ -298,6 +297,11 @@ TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
        "INSERT INTO shop.orders SELECT number, number FROM numbers(100)",
        "UPDATE shop.orders SET amount = 7 WHERE id < 10 SETTINGS allow_experimental_lightweight_"
        "update = 1"});
+}
+
+TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
+  JobRig rig;
+  MakePatchedSource(rig);
   const Status refused = CheckSourceTable(rig.ctx(), rig.server(), rig.source, {});
   EXPECT_EQ(refused.explanation().pf_number, 2107) << refused.ToString();
   const Status applied =
@@ -308,15 +312,9 @@ TEST(SourceChecks, PatchPartsAreRefusedOrApplied) {
 
 TEST(SourceChecks, WhatIsForeseenHidesNothingAfterIt) {
   JobRig rig;
-  rig.Run(
-      {"CREATE DATABASE shop",
-       "CREATE TABLE shop.orders (id UInt64, amount UInt32) ENGINE = MergeTree ORDER BY id "
-       "SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1",
-       "INSERT INTO shop.orders SELECT number, number FROM numbers(100)",
-       "UPDATE shop.orders SET amount = 7 WHERE id < 10 SETTINGS allow_experimental_lightweight_"
-       "update = 1",
-       "SYSTEM STOP MERGES shop.orders",
-       "ALTER TABLE shop.orders UPDATE amount = 9 WHERE id = 50 SETTINGS mutations_sync = 0"});
+  MakePatchedSource(rig);
+  rig.Run({"SYSTEM STOP MERGES shop.orders",
+           "ALTER TABLE shop.orders UPDATE amount = 9 WHERE id = 50 SETTINGS mutations_sync = 0"});
   std::vector<std::string> foreseen;
   const auto check = [&](bool applies_patches, int64_t wait_mutations_ms) {
     foreseen.clear();

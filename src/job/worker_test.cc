@@ -298,55 +298,54 @@ TEST(Worker, AResultOfALeaseThatWasTakenOverIsDropped) {
   EXPECT_EQ(world.Tasks(TaskState::kFinished)[0].winner, 2u);
 }
 
-TEST(Worker, EveryTaskOfALeaseThatIsLostCountsAsLost) {
-  CopyWorld world;
-  const testing::CopyGatherer gatherer(3);
-  LambdaExecutor executor(
-      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
-        if (lease.owner == "slow") {
-          EXPECT_EQ(lease.tasks.size(), 3u);
-          world.clock.Advance(61'000);
-          EXPECT_EQ(*world.jobs.Reap(ctx, ReapRules{}), 3);
-        }
-        return world.executor.Execute(ctx, lease, scope);
-      });
-  world.kind.executor = &executor;
-  world.kind.gatherer = &gatherer;
-  world.Register();
-  world.MakeJob(3, {.lines_per_task = 1});
-  const auto slow = OpenWorker(world, StepOptions("slow"));
-  ASSERT_TRUE(slow->Step(world.ctx()).ok());
-  EXPECT_EQ(slow->summary().lost, 3);
-  EXPECT_EQ(world.CountOf(TaskState::kReady), 3);
+// A worker that takes three tasks as one lease, and loses it while it works on them.
+class LosesItsLease : public ::testing::Test {
+ protected:
+  // `meanwhile` is what others do. All three tasks count as lost.
+  void StepWhile(std::function<void(const Context&, const Lease&)> meanwhile) {
+    meanwhile_ = std::move(meanwhile);
+    world_.kind.executor = &executor_;
+    world_.kind.gatherer = &gatherer_;
+    world_.Register();
+    world_.MakeJob(3, {.lines_per_task = 1});
+    const auto slow = OpenWorker(world_, StepOptions("slow"));
+    ASSERT_TRUE(slow->Step(world_.ctx()).ok());
+    EXPECT_EQ(slow->summary().lost, 3);
+  }
+
+  CopyWorld world_;
+  const testing::CopyGatherer gatherer_{3};
+  std::function<void(const Context&, const Lease&)> meanwhile_;
+  LambdaExecutor executor_{
+      [this](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
+        if (lease.owner == "slow") meanwhile_(ctx, lease);
+        return world_.executor.Execute(ctx, lease, scope);
+      }};
+};
+
+TEST_F(LosesItsLease, EveryTaskOfItCountsAsLost) {
+  StepWhile([this](const Context& ctx, const Lease& lease) {
+    EXPECT_EQ(lease.tasks.size(), 3u);
+    world_.clock.Advance(61'000);
+    EXPECT_EQ(*world_.jobs.Reap(ctx, ReapRules{}), 3);
+  });
+  EXPECT_EQ(world_.CountOf(TaskState::kReady), 3);
 }
 
-TEST(Worker, OfALeaseThatLostOneTaskTheOthersAreHandedBackAtOnce) {
-  CopyWorld world;
-  const testing::CopyGatherer gatherer(3);
-  LambdaExecutor executor(
-      [&](const Context& ctx, const Lease& lease, TaskScope& scope) -> Result<Settlement> {
-        if (lease.owner == "slow") {
-          Lease one = lease;
-          one.tasks.erase(one.tasks.begin() + 1, one.tasks.end());
-          EXPECT_TRUE(world.jobs.Settle(ctx, one, ReleasedSettlement(one, nullptr, 0)).ok());
-        }
-        return world.executor.Execute(ctx, lease, scope);
-      });
-  world.kind.executor = &executor;
-  world.kind.gatherer = &gatherer;
-  world.Register();
-  world.MakeJob(3, {.lines_per_task = 1});
-  const auto slow = OpenWorker(world, StepOptions("slow"));
-  ASSERT_TRUE(slow->Step(world.ctx()).ok());
-  EXPECT_EQ(slow->summary().lost, 3);
-  ASSERT_EQ(world.CountOf(TaskState::kReady), 3);
-  for (const Task& task : world.Tasks(TaskState::kReady)) {
+TEST_F(LosesItsLease, WhenOneTaskIsGoneTheOthersAreHandedBackAtOnce) {
+  StepWhile([this](const Context& ctx, const Lease& lease) {
+    Lease one = lease;
+    one.tasks.erase(one.tasks.begin() + 1, one.tasks.end());
+    EXPECT_TRUE(world_.jobs.Settle(ctx, one, ReleasedSettlement(one, nullptr, 0)).ok());
+  });
+  ASSERT_EQ(world_.CountOf(TaskState::kReady), 3);
+  for (const Task& task : world_.Tasks(TaskState::kReady)) {
     EXPECT_EQ(task.crashes, 0);
     EXPECT_EQ(task.failure_class, "");
   }
-  const auto other = OpenWorker(world, StepOptions("other"));
-  ASSERT_TRUE(other->Step(world.ctx()).ok());
-  EXPECT_EQ(world.CountOf(TaskState::kSuperseded), 3);
+  const auto other = OpenWorker(world_, StepOptions("other"));
+  ASSERT_TRUE(other->Step(world_.ctx()).ok());
+  EXPECT_EQ(world_.CountOf(TaskState::kSuperseded), 3);
 }
 
 TEST(Worker, ALeaseThatRanOutButWasNotTakenIsStillSettled) {
