@@ -56,7 +56,7 @@ Status Probe(const Context& ctx, const ImportTarget& target) {
     PF_TRY(GiveToOwner(probe, target.owner_uid, target.owner_gid));
     return RenameNoReplace(probe, renamed);
   };
-  const Status status = attempt();
+  Status status = attempt();
   Ignore(ctx, RemoveTree(probe), "the probe is empty");
   Ignore(ctx, RemoveTree(renamed), "the probe is empty");
   return status;
