@@ -293,7 +293,7 @@ Status PartCommitter::Clean(const Context& ctx, const Commit& fenced, CommitScop
     // An earlier holder of the fence may have checked what this run would not.
     if (settings_.checks_table || pieces.size() > 1 || fenced.epoch != kFirstEpoch) {
       for (const uint64_t serial : serials) {
-        const Status dropped = DropStagedCheck(ctx, engine_, target_, serial);
+        Status dropped = DropStagedCheck(ctx, engine_, target_, serial);
         if (dropped.ok()) continue;
         // What may pass is tried again: with the intent gone nobody would look for the table.
         const Code code = dropped.code();

@@ -230,7 +230,7 @@ Status FreezeThenName(const Context& ctx, Engine& engine, const TableName& table
     PF_FAULT(ctx, "clickhouse.freeze_named");
     return {};
   };
-  const Status frozen = freeze();
+  Status frozen = freeze();
   // The server may still be at it.
   if (!frozen.ok() && frozen.code() == Code::kUnknownOutcome) return frozen;
   for (const Place& place : places) {

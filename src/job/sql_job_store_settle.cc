@@ -84,7 +84,7 @@ class Settling {
   Status SupersedeAll(const std::vector<TaskEdit>& edits) {
     const auto count = std::ssize(edits);
     const std::string ids = IdsOf(edits);
-    const Status lost = LeaseLost("supersede with others", edits.front().id, edits.front().epoch);
+    Status lost = LeaseLost("supersede with others", edits.front().id, edits.front().epoch);
     PF_ASSIGN(const SqlRows locked,
               session_.Run(statements::kTasksForUpdate, {{"job", job_}, {"ids", ids}}));
     PF_ASSIGN(const std::vector<Task> tasks, ReadTasks(locked));
