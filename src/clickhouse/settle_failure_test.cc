@@ -37,7 +37,7 @@ TEST(SettleFailure, AStoreOrAMachineThatRefusesHandsThePartBack) {
       {Status(Code::kExhausted, "HTTP status 507"), FailedIn::kTransfer},
       {Status(Code::kRefused, "open file: Permission denied"), FailedIn::kWork},
       {ErrnoStatus(EMFILE, "open /store/forge/a"), FailedIn::kTransfer},
-      {ErrnoStatus(EROFS, "open /work/run-1/a"), FailedIn::kWork},
+      {ErrnoStatus(EROFS, "open run-1/a"), FailedIn::kWork},
       {Status(Code::kRefused, "Code: 516. Authentication failed"), FailedIn::kWork}};
   for (const auto& [status, failed_in] : refusals) {
     const TaskEdit edit = EditOf(status, failed_in);
