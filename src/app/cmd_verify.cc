@@ -25,6 +25,25 @@ std::string_view Word(clickhouse::Verdict verdict) {
   return "FAIL";
 }
 
+// What is told when `failed` of `count` artifacts are not as recorded; for `sources` of them it is
+// the copy of the source part that differs.
+Status Damaged(const JobId& job, int64_t count, int64_t failed, int64_t sources,
+               const std::string& first) {
+  const std::string advice =
+      failed == sources
+          ? std::string(
+                "the artifacts are as they were made; whoever wants to make them again uploads the "
+                "parts in a new job")
+          : fmt::format(
+                "partforge retry-failed --job-id={} --part-id=PART   makes a part's artifact again",
+                job);
+  const std::string_view what = failed == sources ? "cannot be compared with their damaged sources"
+                                                  : "are damaged";
+  return Status(Code::kCorruption,
+                fmt::format("{} of {} artifacts {}, the first: {}", failed, count, what, first))
+      .Explain(2133, job, advice);
+}
+
 Status Run(const CommandInput& input) {
   const auto depth = clickhouse::ParseVerifyDepth(input.options.String("level"));
   if (!depth.ok()) return Status(depth.status()).Explain(1005, "--level", "--level=checksums");
@@ -57,13 +76,14 @@ Status Run(const CommandInput& input) {
                {.title = "MESSAGE", .is_right_aligned = false, .may_be_cut = true}},
               {}};
   JsonDoc objects = JsonDoc::array();
-  int64_t rows = 0, bytes = 0, failed = 0, warned = 0, count = 0;
+  int64_t rows = 0, bytes = 0, failed = 0, failed_sources = 0, warned = 0, count = 0;
   std::string first_failure;
   request.on_part = [&](const clickhouse::VerifiedPart& part) {
     JsonDoc one{{"type", "object"},      {"part_id", part.part_id},
                 {"status", part.status}, {"verdict", std::string(Word(part.verdict))},
                 {"parts", part.parts},   {"rows", part.rows},
-                {"bytes", part.bytes},   {"message", part.message}};
+                {"bytes", part.bytes},   {"message", part.message},
+                {"of_source", part.is_of_source}};
     if (input.out.style().is_ndjson) {
       input.out.Object(one);
     } else {
@@ -78,6 +98,7 @@ Status Run(const CommandInput& input) {
     if (part.verdict == clickhouse::Verdict::kWarn) ++warned;
     if (part.verdict != clickhouse::Verdict::kFail) return;
     ++failed;
+    if (part.is_of_source) ++failed_sources;
     input.out.Answer(part.part_id);
     if (first_failure.empty()) first_failure = part.part_id + ": " + part.message;
   };
@@ -100,14 +121,7 @@ Status Run(const CommandInput& input) {
                    {"bytes", bytes}};
   if (!input.out.style().is_ndjson) document["objects"] = std::move(objects);
   input.out.Document("verify", document);
-  if (failed > 0)
-    return Status(Code::kCorruption, fmt::format("{} of {} artifacts are damaged, the first: {}",
-                                                 failed, count, first_failure))
-        .Explain(
-            2133, request.job_id,
-            fmt::format(
-                "partforge retry-failed --job-id={} --part-id=PART   makes a part's artifact again",
-                request.job_id));
+  if (failed > 0) return Damaged(request.job_id, count, failed, failed_sources, first_failure);
   if (count == 0 && input.options.Bool("fail-if-empty"))
     return Status(Code::kNotFound, "the job has no artifact yet")
         .Explain(1016, request.job_id, "partforge job-status");

@@ -111,6 +111,42 @@ TEST_F(VerifyTest, ADamagedOneFailsFromTheDepthThatReadsIt) {
   EXPECT_EQ(failures(VerifyDepth::kMeta), 1);
 }
 
+// Sources may go once their artifacts are made: then there is nothing to compare rows with.
+TEST_F(VerifyTest, ASourceThatIsGoneIsAWarningAndADamagedOneIsToldAsThat) {
+  const std::string sources = "partforge/jobs/job-1/source/";
+  const auto objects = ListAll(job_.rig.ctx(), job_.rig.store(), sources);
+  ASSERT_TRUE(objects.ok());
+  std::string data;  // of the first part
+  for (const ObjectInfo& object : *objects) {
+    if (data.empty() && object.key.ends_with("data.bin")) data = object.key;
+  }
+  ASSERT_FALSE(data.empty());
+  const std::filesystem::path file = job_.rig.dir() / "objects" / data;
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(40);
+  stream.put('\x7f');
+  stream.close();
+  const auto count = [&](VerifyDepth depth, Verdict verdict, bool is_of_source) {
+    int64_t found = 0;
+    for (const VerifiedPart& part : Verify(depth)) {
+      if (part.verdict == verdict && part.is_of_source == is_of_source) ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count(VerifyDepth::kRows, Verdict::kFail, true), 1);
+  EXPECT_EQ(count(VerifyDepth::kEngine, Verdict::kOk, false), 2) << "which reads no source";
+  std::filesystem::remove(file);
+  EXPECT_EQ(count(VerifyDepth::kRows, Verdict::kWarn, false), 1);
+  EXPECT_EQ(count(VerifyDepth::kRows, Verdict::kOk, false), 1);
+  std::filesystem::remove_all(job_.rig.dir() / "objects" / sources);
+  for (const VerifiedPart& part : Verify(VerifyDepth::kRows)) {
+    EXPECT_EQ(part.verdict, Verdict::kWarn);
+    EXPECT_EQ(part.message.find("rows not compared with the source: it is not in the store"), 0u)
+        << part.message;
+    EXPECT_EQ(part.rows, 100) << "the artifact itself was read and counted";
+  }
+}
+
 // The bytes are right, and the SELECT works only in an attempt, whose queries have a name
 // (log_comment).
 TEST(Verify, WhatTheEngineRefusesIsNoDamage) {

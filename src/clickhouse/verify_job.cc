@@ -19,6 +19,8 @@
 namespace partforge::clickhouse {
 namespace {
 
+constexpr int kMissingObject = 2126;
+
 class PartVerification {
  public:
   PartVerification(StateReader& state, const VerifyRequest& request, const RewriteJobSpec& job,
@@ -123,8 +125,15 @@ class PartVerification {
     }
     std::vector<SourceDirectory> directories;
     for (const Task& source : sources) {
-      PF_ASSIGN(SourceDirectory fetched, FetchOne(ctx, store, parts_path, source));
-      directories.push_back(std::move(fetched));
+      Result<SourceDirectory> fetched = FetchOne(ctx, store, parts_path, source);
+      if (!fetched.ok() && fetched.status().explanation().pf_number == kMissingObject) {
+        NotCompared(seen, fmt::format("it is not in the store any more: {}",
+                                      fetched.status().explanation().where));
+        return {};
+      }
+      seen.is_of_source = !fetched.ok();
+      PF_TRY(fetched);
+      directories.push_back(std::move(fetched).value());
     }
     PF_TRY(tables.AttachSources(ctx, directories));
     PF_ASSIGN(const InsertTarget target, ParseInsertSelect(job_.insert_select));
@@ -204,6 +213,7 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
                       .status = std::string(TaskStateName(task.state)),
                       .verdict = Verdict::kOk,
                       .message = {},
+                      .is_of_source = false,
                       .parts = 0,
                       .rows = 0,
                       .bytes = 0};
@@ -222,7 +232,7 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
         return std::move(status).With(fmt::format("verify part {}", task.id));
       if (!status.ok()) {
         seen.verdict = Verdict::kFail;
-        seen.message = status.message();
+        seen.message = seen.is_of_source ? "its source part: " + status.message() : status.message();
       }
     }
     if (request.on_part) request.on_part(seen);

@@ -22,12 +22,16 @@ enum class VerifyDepth : uint8_t {
 Result<VerifyDepth> ParseVerifyDepth(std::string_view text);
 
 // kWarn: nothing wrong was found, but the rows could not be compared one by one (a destination that
-// merges rows, rows that TTL left out, a SELECT that is not deterministic).
+// merges rows, rows that TTL left out, a SELECT that is not deterministic, a source part that is
+// not in the store any more).
 enum class Verdict : uint8_t { kOk, kWarn, kFail };
 struct VerifiedPart {
   std::string part_id, status;
   Verdict verdict = Verdict::kOk;
   std::string message;  // empty when ok
+  // kFail: what differs is the copy of a source part. The artifact is as it was made, and making it
+  // again from that copy would not do.
+  bool is_of_source = false;
   int64_t parts = 0, rows = 0, bytes = 0;
 };
 

@@ -29,7 +29,8 @@ FLOW = {   # where the rows went, and how the parts were made
     "rows_in": "count", "rows_out": "count", "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "rows_conserved": "bool",
     "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "peak_memory_bytes": "count", "tiers": TIERS,
 }
-VERIFIED = {"type": "text", "part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count", "bytes": "count", "message": "text"}
+VERIFIED = {"type": "text", "part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count", "bytes": "count", "message": "text",
+            "of_source": "bool"}
 UPLOAD_PLAN = {
     "job_id": "text", "source": "text", "destination": "text", "schema_fingerprint": "text", "rows": "count", "bytes": "count",
     "parts": [{"part_id": "text", "disk": "text", "name": "text", "relative_path": "text", "rows": "count", "bytes": "count"}],
