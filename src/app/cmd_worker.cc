@@ -215,7 +215,8 @@ Command WorkerCommand() {
                  EngineOptions()}),
        .related = {"upload-freeze", "job-status", "import-finished"},
        .is_streaming = true},
-      RunUntilStopped};
+      RunUntilStopped,
+      /*runs_when_stopped=*/true};
 }
 
 }  // namespace partforge::app

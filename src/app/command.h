@@ -27,6 +27,8 @@ using CommandFunction = Status (*)(const CommandInput&);
 struct Command {
   CommandSpec spec;
   CommandFunction run = nullptr;
+  // Also called when the stop came before it could begin: a worker ends in order then, too.
+  bool runs_when_stopped = false;
 };
 
 // Every command, in the order of the help text. One file per command defines its spec and its

@@ -19,6 +19,8 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -148,33 +150,59 @@ Result<Log::Options> LogOptionsFrom(const ResolvedOptions& options, const Output
   return log;
 }
 
-// Takes INT and TERM for the whole process: the first asks for an orderly stop, the second ends at
-// once. With `on_hangup`, HUP calls that and ends nothing.
+// Takes INT and TERM for the whole process from its making on: the first asks for an orderly stop,
+// the second ends at once. Made before anything else, so that a command that is stopped while it
+// still reads its settings ends as it would later.
 class SignalWatch {
  public:
-  explicit SignalWatch(std::function<void()> on_hangup) : on_hangup_(std::move(on_hangup)) {
+  SignalWatch() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
-    if (on_hangup_) sigaddset(&set_, SIGHUP);
-    sigaddset(&set_, SIGUSR2);  // ends the watching thread
+    sigaddset(&set_, SIGUSR2);  // wakes the watching thread
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
+    const sigset_t hangup = OfHangup();
+    pthread_sigmask(SIG_BLOCK, &hangup, nullptr);  // for the thread, which may wait for it later
     thread_ = std::thread([this] { Watch(); });
+    pthread_sigmask(SIG_UNBLOCK, &hangup, nullptr);
   }
   ~SignalWatch() {
     is_ending_ = true;
     pthread_kill(thread_.native_handle(), SIGUSR2);
     thread_.join();
   }
+  // From now on HUP calls that and ends nothing. Call it while there is no other thread.
+  void OnHangup(std::function<void()> on_hangup) {
+    const sigset_t hangup = OfHangup();
+    pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
+    on_hangup_ = std::move(on_hangup);
+    {
+      const std::lock_guard lock(mutex_);
+      sigaddset(&set_, SIGHUP);
+    }
+    pthread_kill(thread_.native_handle(), SIGUSR2);
+  }
   std::stop_token token() { return stop_.get_token(); }
   int signal_number() const { return signal_number_; }
 
  private:
+  static sigset_t OfHangup() {
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    return hangup;
+  }
+
   void Watch() {
     while (true) {
       int number = 0;
-      sigwait(&set_, &number);
+      sigset_t wanted;
+      {
+        const std::lock_guard lock(mutex_);
+        wanted = set_;
+      }
+      sigwait(&wanted, &number);
       if (number == SIGUSR2) {
         if (is_ending_) return;
         continue;
@@ -188,12 +216,19 @@ class SignalWatch {
       stop_.request_stop();
     }
   }
-  const std::function<void()> on_hangup_;
-  sigset_t set_{};
+  std::function<void()> on_hangup_;  // set before HUP is in set_, and never again
+  std::mutex mutex_;
+  sigset_t set_{};  // guarded by mutex_
   std::stop_source stop_;
   std::atomic<int> signal_number_ = 0;
   std::atomic<bool> is_ending_ = false;
   std::thread thread_;
+};
+
+// What lives until the process ends. The watch ends first: it calls the log file.
+struct ProcessParts {
+  std::unique_ptr<LogFile> log_file;  // null without --log-file
+  SignalWatch signals;
 };
 
 // Whether the caller wants results as JSON, said before the settings are resolved: mistakes in them
@@ -322,7 +357,8 @@ Result<std::unique_ptr<LogFile>> OpenLogFile(const ResolvedOptions& options) {
 
 int RunCommand(const Command& command, std::vector<std::string> argv,
                std::span<char* const> process_argv,
-               const std::map<std::string, std::string>& environment, OutputStyle style) {
+               const std::map<std::string, std::string>& environment, OutputStyle style,
+               ProcessParts& process) {
   const std::vector<CommandSpec> specs = CommandSpecs();
   OptionInputs inputs;
   inputs.argv = std::move(argv);
@@ -348,28 +384,27 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 
   RaiseDescriptorLimit();
   if (const Status lowered = LowerPriority(*options); !lowered.ok()) return Fail(lowered, style);
-  const Result<std::unique_ptr<LogFile>> log_file = OpenLogFile(*options);
-  if (!log_file.ok()) return Fail(log_file.status(), style);
-  std::function<void()> reopen;
-  if (*log_file != nullptr) {
-    reopen = [file = log_file->get()] {
-      const Status done = file->Reopen();
-      if (!done.ok()) file->Write(done.ToString() + "\n");
-    };
+  Result<std::unique_ptr<LogFile>> opened = OpenLogFile(*options);
+  if (!opened.ok()) return Fail(opened.status(), style);
+  process.log_file = std::move(opened).value();
+  LogFile* const log_file = process.log_file.get();
+  if (log_file != nullptr) {
+    process.signals.OnHangup([log_file] {
+      const Status done = log_file->Reopen();
+      if (!done.ok()) log_file->Write(done.ToString() + "\n");
+    });
   }
-  SignalWatch signals(reopen);
   World::Options world_options;
   world_options.log = *log;
-  if (*log_file != nullptr) {
-    world_options.log_sink = [file = log_file->get()](std::string_view line) { file->Write(line); };
-  }
+  if (log_file != nullptr)
+    world_options.log_sink = [log_file](std::string_view line) { log_file->Write(line); };
   world_options.fault_spec = Lookup(environment, "PARTFORGE_FAULT");
   world_options.fault_trace_path = Lookup(environment, "PARTFORGE_FAULT_TRACE");
   const Result<MachineLimits> limits = ReadMachineLimits();
   if (limits.ok()) world_options.memory_bytes = limits->memory_bytes / 2;
   const Result<std::unique_ptr<World>> world = World::Open(world_options);
   if (!world.ok()) return Fail(world.status(), style);
-  const Context ctx = (*world)->MakeContext(signals.token());
+  const Context ctx = (*world)->MakeContext(process.signals.token());
   for (const std::string& secret : options->secrets()) ctx.log.AddSecret(secret);
   for (const char* const variable : kSecretVariables)
     ctx.log.AddSecret(Lookup(environment, variable));
@@ -385,12 +420,14 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
 
   Output out(style, [&ctx](std::string_view text) { return ctx.log.Redact(text); });
   const CommandInput input{ctx, *options, out, environment};
-  Status status = command.run(input);
+  const Status started = command.runs_when_stopped ? Status() : ctx.CheckStop("starting");
+  const Status status = started.ok() ? command.run(input) : started;
   if (out.is_pipe_broken()) return 141;
   if (status.ok()) return Finish(out);
-  if (signals.signal_number() != 0 && status.code() == Code::kCancelled) {
+  const int signal_number = process.signals.signal_number();
+  if (signal_number != 0 && status.code() == Code::kCancelled) {
     out.Note("stopped; run the same command again to go on");
-    return ExitCodeOfSignal(signals.signal_number());
+    return ExitCodeOfSignal(signal_number);
   }
   const std::string text = ctx.log.Redact(RenderError(status, style));
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -420,6 +457,7 @@ int Main(int argc, char** argv) {
     return status.ok() ? 0 : Fail(status, style);
   }
   ReportCrashes();  // an engine reports its own
+  ProcessParts process;
   if (words.empty()) {
     const std::string text = OverviewText();
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -446,7 +484,7 @@ int Main(int argc, char** argv) {
   if (command == nullptr) return HelpOfGroup(words, false, style);
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(word_count));
   return RunCommand(*command, std::move(words), std::span(argv + 1, argv + argc), environment,
-                    style);
+                    style, process);
 }
 
 }  // namespace

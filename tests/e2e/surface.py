@@ -560,6 +560,40 @@ def test_every_exit(folder, server, place):
     check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130, 143} <= rig_module.EXITS, "exits seen: %s" % sorted(rig_module.EXITS))
 
 
+def test_a_stop_at_the_start(folder, server, place):
+    """A command that is told to stop while it still reads its settings: nothing is begun, and the exit is the one of a later stop."""
+    rig = Rig(folder, None, place, "early")
+    rig.run("migrate", *rig.state)
+    settings = os.path.join(folder, "settings")
+    os.mkfifo(settings)
+    for words, number, wanted in ((["list-jobs"], signal.SIGTERM, 143), (["list-jobs"], signal.SIGINT, 130), (["gc", *rig.store], signal.SIGTERM, 143),
+                                  (["worker", "--json", "--metrics-addr=none", *rig.store, *rig.scratch], signal.SIGTERM, 0)):
+        command = rig.start(*words, *rig.state, "--config=" + settings)
+        with open(settings, "w", encoding="utf-8") as writer:   # opens once the command reads it
+            command.send_signal(number)
+            eventually(lambda: not pending(command.pid, number), "the signal is taken", 10)
+            writer.write("{}")
+        _, out, err = rig.end(command, expect=wanted)
+        if wanted:
+            check(out == "" and "stopped" in err, "%s stopped early: %s%s" % (words[0], out, err))
+        else:
+            check(rig_module.told(out)["done"] == 0, "a worker stopped early: %s%s" % (out, err))
+    # The second signal ends it where it stands.
+    command = rig.start("list-jobs", *rig.state, "--config=" + settings)
+    with open(settings, "w", encoding="utf-8"):
+        command.send_signal(signal.SIGTERM)
+        eventually(lambda: not pending(command.pid, signal.SIGTERM), "the first signal is taken", 10)
+        command.send_signal(signal.SIGTERM)
+        rig.end(command, expect=143)
+
+
+def pending(pid, number):
+    """Whether a signal waits for the process to take it."""
+    with open("/proc/%d/status" % pid, encoding="utf-8") as status:
+        found = re.search(r"^ShdPnd:\s*([0-9a-f]+)", status.read(), re.M)
+    return bool(int(found.group(1), 16) >> (number - 1) & 1)
+
+
 def in_progress(rig, job):
     code, out, _ = rig.run("job-status", "--job-id=" + job.id, "--json", *rig.state, expect=None)
     return code == 0 and json.loads(out)["summary"]["counts"]["IN_PROGRESS"] == 1
@@ -873,7 +907,7 @@ def test_metrics_and_health(folder, server, place):
         rig.end(worker)
 
 
-ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit,
+ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit, test_a_stop_at_the_start,
        test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
