@@ -16,7 +16,7 @@ constexpr int64_t kPage = 1000;
 Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::unique_ptr<SqlJobStore> state, OpenState(input, SchemaUse::kRead));
   const std::string job = input.options.String("job-id");
-  PF_TRY(state->View(input.ctx, job));
+  PF_ASSIGN(const JobView view, state->View(input.ctx, job));
   Table table{{{.title = "AT"},
                {.title = "PART", .is_right_aligned = false, .may_be_cut = true},
                {.title = "EPOCH", .is_right_aligned = true},
@@ -25,6 +25,9 @@ Status Run(const CommandInput& input) {
                {.title = "TO"},
                {.title = "ACTOR", .is_right_aligned = false, .may_be_cut = true}},
               {}};
+  const bool has_details = input.options.Bool("details");
+  if (has_details)
+    table.columns.push_back({.title = "DETAIL", .is_right_aligned = false, .may_be_cut = true});
   JsonDoc list = JsonDoc::array();
   int64_t after = 0;
   while (true) {
@@ -33,8 +36,11 @@ Status Run(const CommandInput& input) {
     for (const EventView& event : events) {
       after = event.seq;
       const std::string& subject = event.task.empty() ? event.commit : event.task;
-      table.rows.push_back({FormatTime(event.at_ms), subject, fmt::format("{}", event.epoch),
-                            event.event, event.from_state, event.to_state, event.actor});
+      std::vector<std::string>& row = table.rows.emplace_back(
+          std::vector<std::string>{WhenText(input.out.style(), event.at_ms, view.now_ms), subject,
+                                   fmt::format("{}", event.epoch), event.event, event.from_state,
+                                   event.to_state, event.actor});
+      if (has_details) row.push_back(event.detail == "{}" ? std::string() : event.detail);
       const Result<JsonDoc> detail = ParseJson(event.detail);
       JsonDoc one{{"seq", event.seq},
                   {"at", TimeOrNull(event.at_ms)},
@@ -53,8 +59,12 @@ Status Run(const CommandInput& input) {
     if (static_cast<int64_t>(events.size()) < kPage) break;
   }
   input.out.Text(RenderTable(table, input.out.style()));
+  const bool is_empty = table.rows.empty();
   if (!input.out.style().is_ndjson)
-    input.out.Document("events", JsonDoc{{"job_id", job}, {"events", list}});
+    input.out.Document("events", JsonDoc{{"job_id", job}, {"events", std::move(list)}});
+  if (is_empty && input.options.Bool("fail-if-empty"))
+    return Status(Code::kNotFound, "nothing has happened")
+        .Explain(1016, job, fmt::format("partforge job-status --job-id={}", job));
   return {};
 }
 
@@ -70,7 +80,9 @@ Command EventsCommand() {
            .examples = {"partforge events --job-id=job-5f0e11aa22bb33cc",
                         "partforge events --job-id=job-5f0e11aa22bb33cc --output=ndjson"},
            .options = Join({{{.name = "job-id", .help = "job", .is_required = true},
-                             {.name = "part-id", .help = "one part only", .refuses_empty = true}},
+                             {.name = "part-id", .help = "one part only", .refuses_empty = true},
+                             DetailsOption("also what each event says of itself; times instead of "
+                                           "ages")},
                             StateOptions()}),
            .related = {"job-status"}},
           Run};

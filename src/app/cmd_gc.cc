@@ -28,7 +28,7 @@ Status Run(const CommandInput& input) {
     PF_ASSIGN(jobs, state->ListJobs(input.ctx));
   }
   const int64_t age_ms_min = input.options.DurationMs("older-than");
-  const int64_t before_ms = input.ctx.clock.NowMs() - age_ms_min;
+  const int64_t now_ms = input.ctx.clock.NowMs(), before_ms = now_ms - age_ms_min;
   Table table{{{.title = "KEY", .is_right_aligned = false, .may_be_cut = true},
                {.title = "SIZE", .is_right_aligned = true},
                {.title = "CHANGED"}},
@@ -43,8 +43,8 @@ Status Run(const CommandInput& input) {
     PF_ASSIGN(const std::vector<clickhouse::Leftover> leftovers,
               clickhouse::FindLeftovers(input.ctx, *state, *store, view.job.id, before_ms));
     for (const clickhouse::Leftover& leftover : leftovers) {
-      table.rows.push_back(
-          {leftover.key, FormatBytes(leftover.size_bytes), FormatTime(leftover.modified_ms)});
+      table.rows.push_back({leftover.key, FormatBytes(leftover.size_bytes),
+                            WhenText(input.out.style(), leftover.modified_ms, now_ms)});
       list.push_back(JsonDoc{{"job_id", view.job.id},
                              {"key", leftover.key},
                              {"bytes", leftover.size_bytes},

@@ -22,7 +22,7 @@ std::string Text(const JsonDoc& record, const char* key) {
   return it->is_string() ? it->get<std::string>() : it->dump();
 }
 
-enum class Shown : uint8_t { kText, kLongText, kCount, kBytes, kDuration };
+enum class Shown : uint8_t { kText, kLongText, kTime, kCount, kBytes, kDuration };
 struct PartColumn {
   const char* title;
   const char* field;  // of the record
@@ -46,8 +46,8 @@ constexpr PartColumn kPartColumns[] = {
     {"OUTPUT_CH_PARTS", "destination_active_part_count", Shown::kCount},
     {"PARTITIONS", "partitions", Shown::kCount},
     {"TIER", "tier"},
-    {"PROGRESS_AT", "progress_updated_at"},
-    {"UPDATED_AT", "updated_at"},
+    {"PROGRESS_AT", "progress_updated_at", Shown::kTime},
+    {"UPDATED_AT", "updated_at", Shown::kTime},
     {"ERROR", "error", Shown::kLongText}};
 constexpr PartColumn kDetailColumns[] = {
     {"PART_ID", "part_id"},
@@ -57,9 +57,9 @@ constexpr PartColumn kDetailColumns[] = {
     {"STAGE", "rewrite_stage"},
     {"STAGE_ELAPSED", "rewrite_stage_elapsed_ms", Shown::kDuration},
     {"TOTAL_ELAPSED", "rewrite_total_elapsed_ms", Shown::kDuration},
-    {"STAGE_STARTED", "rewrite_stage_started_at"},
-    {"PROGRESS_AT", "progress_updated_at"},
-    {"UPDATED_AT", "updated_at"},
+    {"STAGE_STARTED", "rewrite_stage_started_at", Shown::kTime},
+    {"PROGRESS_AT", "progress_updated_at", Shown::kTime},
+    {"UPDATED_AT", "updated_at", Shown::kTime},
     {"STAGE_DURATIONS", "rewrite_stage_durations_ms", Shown::kLongText},
     {"TIER", "tier"},
     {"TIER_REASON", "tier_reason", Shown::kLongText},
@@ -68,7 +68,12 @@ constexpr PartColumn kDetailColumns[] = {
     {"CLASS", "failure_class"},
     {"ERROR", "error", Shown::kLongText}};
 
-std::string Cell(const JsonDoc& record, const PartColumn& column) {
+std::string Cell(const JsonDoc& record, const PartColumn& column, const OutputStyle& style,
+                 int64_t now_ms) {
+  if (column.shown == Shown::kTime) {
+    const Result<int64_t> at_ms = ParseTimeMs(Text(record, column.field));
+    return at_ms.ok() ? WhenText(style, *at_ms, now_ms) : std::string();
+  }
   const auto it = record.find(column.field);
   if (it == record.end() || !it->is_number_integer()) return Text(record, column.field);
   const auto value = it->get<int64_t>();
@@ -81,26 +86,49 @@ std::string Cell(const JsonDoc& record, const PartColumn& column) {
       return value < 0 ? "-" + FormatDurationMs(-value) : FormatDurationMs(value);
     case Shown::kText:
     case Shown::kLongText:
+    case Shown::kTime:
       break;
   }
   return Text(record, column.field);
 }
 
 void ShowParts(const CommandInput& input, const std::vector<JsonDoc>& records,
-               std::span<const PartColumn> columns) {
+               std::span<const PartColumn> columns, int64_t now_ms) {
   Table table;
   for (const PartColumn& column : columns) {
-    const bool is_text = column.shown == Shown::kText || column.shown == Shown::kLongText;
+    const bool is_text = column.shown == Shown::kText || column.shown == Shown::kLongText ||
+                         column.shown == Shown::kTime;
     table.columns.push_back({.title = column.title,
                              .is_right_aligned = !is_text,
                              .may_be_cut = column.shown == Shown::kLongText});
   }
   for (const JsonDoc& record : records) {
     std::vector<std::string>& row = table.rows.emplace_back();
-    for (const PartColumn& column : columns) row.push_back(Cell(record, column));
+    for (const PartColumn& column : columns)
+      row.push_back(Cell(record, column, input.out.style(), now_ms));
   }
   input.out.Line();
   input.out.Text(RenderTable(table, input.out.style()));
+}
+
+// What --details says of the job itself.
+void ShowJob(const CommandInput& input, const JobView& view, const JobFacts& facts) {
+  const clickhouse::RewriteJobSpec& job = facts.spec;
+  if (!view.job.name.empty()) input.out.Line("name: " + Printable(view.job.name));
+  if (!job.source_table.empty()) {
+    input.out.Line(fmt::format("tables: {}.{} → {}.{}\nschema: {}", Printable(job.source_database),
+                               Printable(job.source_table), Printable(job.destination_database),
+                               Printable(job.destination_table), facts.schema_fingerprint));
+  }
+  input.out.Line(view.tasks_expected < 0
+                     ? std::string("upload: not ended")
+                     : fmt::format("upload: ended {}, {} parts", FormatTime(view.sealed_at_ms),
+                                   FormatCount(view.tasks_expected)));
+  for (const Commit& commit : view.live_commits) {
+    input.out.Line(fmt::format("commit: {} {} epoch {} of {}", commit.id,
+                               CommitStateName(commit.state), commit.epoch,
+                               Printable(commit.owner)));
+  }
 }
 
 Status Run(const CommandInput& input) {
@@ -127,8 +155,9 @@ Status Run(const CommandInput& input) {
                              {"updated_at", TimeOrNull(task.updated_at_ms)},
                              {"failure_class", task.failure_class},
                              {"error", record["error"]}});
-    failed_table.rows.push_back(
-        {task.id, task.failure_class, FormatTime(task.updated_at_ms), Text(record, "error")});
+    failed_table.rows.push_back({task.id, task.failure_class,
+                                 WhenText(input.out.style(), task.updated_at_ms, view.now_ms),
+                                 Text(record, "error")});
     return {};
   }));
   std::map<std::string, int64_t> stage_counts;
@@ -212,6 +241,7 @@ Status Run(const CommandInput& input) {
       numbers.import_percent, numbers.source_parts, numbers.parts_out, FormatCount(flow.rows_in),
       FormatBytes(flow.bytes_in), FormatCount(numbers.rows_out), FormatBytes(flow.bytes_out)));
   input.out.Answer(numbers.status);
+  if (input.options.Bool("details")) ShowJob(input, view, facts);
   if (has_flow) input.out.Line("rows: " + flow.Text());
   if (flow.parts > 0) input.out.Line("tiers: " + TextOf(flow.tiers));
   Table states{{{.title = "STATE"}, {.title = "COUNT", .is_right_aligned = true}}, {}};
@@ -238,7 +268,8 @@ Status Run(const CommandInput& input) {
   if (wants_parts) {
     ShowParts(input, records,
               input.options.Bool("details") ? std::span<const PartColumn>(kDetailColumns)
-                                            : std::span<const PartColumn>(kPartColumns));
+                                            : std::span<const PartColumn>(kPartColumns),
+              view.now_ms);
   }
   JsonDoc document{{"summary", summary}};
   if (wants_parts) document["parts"] = records;
@@ -262,11 +293,8 @@ Command JobStatusCommand() {
                               .default_text = "false",
                               .help = "one line a part",
                               .group = "Output"},
-                             {.name = "details",
-                              .type = OptionType::kBool,
-                              .default_text = "false",
-                              .help = "stages, workers, tiers and errors of each part",
-                              .group = "Output"},
+                             DetailsOption("stages, workers, tiers and errors of each part; "
+                                           "times instead of ages"),
                              {.name = "all",
                               .type = OptionType::kBool,
                               .default_text = "false",

@@ -22,10 +22,14 @@ Status Run(const CommandInput& input) {
                {.title = "REWRITE", .is_right_aligned = true},
                {.title = "IMPORT", .is_right_aligned = true},
                {.title = "SUBMITTED_AT"},
-               {.title = "UPDATED_AT"},
-               {.title = "NAME", .is_right_aligned = false, .may_be_cut = true},
-               {.title = "COUNTS", .is_right_aligned = false, .may_be_cut = true}},
+               {.title = "UPDATED_AT"}},
               {}};
+  const bool has_details = input.options.Bool("details");
+  if (has_details) {
+    for (const char* title : {"STARTED_AT", "ETA", "SIZE"}) table.columns.push_back({title});
+  }
+  table.columns.push_back({.title = "NAME", .is_right_aligned = false, .may_be_cut = true});
+  table.columns.push_back({.title = "COUNTS", .is_right_aligned = false, .may_be_cut = true});
   JsonDoc ids = JsonDoc::array(), names = JsonDoc::object(), details = JsonDoc::array();
   for (const JobView& view : jobs) {
     const JobNumbers numbers = NumbersOf(view);
@@ -35,12 +39,25 @@ Status Run(const CommandInput& input) {
       if (count > 0)
         counts += fmt::format("{}{}={}", counts.empty() ? "" : ", ", TaskStateName(one), count);
     }
-    table.rows.push_back(
-        {view.job.id, numbers.status, FormatCount(numbers.total), FormatCount(numbers.parts_out),
-         FormatCount(view.partitions_out),
-         fmt::format("{}/{} {:.1f}%", numbers.rewritten, numbers.total, numbers.rewrite_percent),
-         fmt::format("{}/{} {:.1f}%", numbers.imported, numbers.total, numbers.import_percent),
-         FormatTime(view.created_at_ms), FormatTime(UpdatedAtMs(view)), view.job.name, counts});
+    const auto when = [&](int64_t at_ms) {
+      return WhenText(input.out.style(), at_ms, view.now_ms);
+    };
+    const JsonDoc eta = EtaSeconds(view, numbers);
+    std::vector<std::string>& row = table.rows.emplace_back(std::vector<std::string>{
+        view.job.id, numbers.status + (view.is_paused ? " (paused)" : ""),
+        FormatCount(numbers.total), FormatCount(numbers.parts_out),
+        FormatCount(view.partitions_out),
+        fmt::format("{}/{} {:.1f}%", numbers.rewritten, numbers.total, numbers.rewrite_percent),
+        fmt::format("{}/{} {:.1f}%", numbers.imported, numbers.total, numbers.import_percent),
+        when(view.created_at_ms), when(UpdatedAtMs(view))});
+    if (has_details) {
+      row.push_back(when(view.work_started_at_ms));
+      row.push_back(eta.is_null() ? "" : FormatDurationMs(eta.get<int64_t>() * 1000));
+      row.push_back(fmt::format("{} of {}", FormatBytes(numbers.bytes_rewritten),
+                                FormatBytes(numbers.bytes)));
+    }
+    row.push_back(view.job.name);
+    row.push_back(counts);
     ids.push_back(view.job.id);
     input.out.Answer(view.job.id);
     if (!view.job.name.empty()) names[view.job.id] = view.job.name;
@@ -57,7 +74,7 @@ Status Run(const CommandInput& input) {
                               {"submitted_at", TimeOrNull(view.created_at_ms)},
                               {"updated_at", TimeOrNull(UpdatedAtMs(view))},
                               {"rewrite_started_at", TimeOrNull(view.work_started_at_ms)},
-                              {"eta_seconds", EtaSeconds(view, numbers)},
+                              {"eta_seconds", eta},
                               {"source_bytes_total", numbers.bytes},
                               {"source_bytes_completed", numbers.bytes_rewritten},
                               {"paused", view.is_paused},
@@ -79,15 +96,18 @@ Status Run(const CommandInput& input) {
 }  // namespace
 
 Command ListJobsCommand() {
-  return {{.name = "list-jobs",
-           .purpose = "Lists jobs with their progress.",
-           .arguments = "",
-           .arguments_min = 0,
-           .arguments_max = 0,
-           .examples = {"partforge list-jobs", "partforge list-jobs --json"},
-           .options = StateOptions(),
-           .related = {"job-status", "events"}},
-          Run};
+  return {
+      {.name = "list-jobs",
+       .purpose = "Lists jobs with their progress.",
+       .arguments = "",
+       .arguments_min = 0,
+       .arguments_max = 0,
+       .examples = {"partforge list-jobs", "partforge list-jobs --json"},
+       .options = Join({{DetailsOption("also start, time that is left and size of each job; times "
+                                       "instead of ages")},
+                        StateOptions()}),
+       .related = {"job-status", "events"}},
+      Run};
 }
 
 }  // namespace partforge::app

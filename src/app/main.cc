@@ -100,6 +100,7 @@ Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
                                            !(is_output_given && output == "json"));
   if (style.is_ndjson) style.is_json = false;
   style.is_quiet = options.Bool("quiet");
+  style.has_ages = style.is_stdout_tty && !(options.Has("details") && options.Bool("details"));
   if (output != "table" && output != "json" && output != "ndjson" && output != "csv") {
     return Status(Code::kInvalidArgument,
                   fmt::format("output is none of table, json, ndjson, csv: {}", output))

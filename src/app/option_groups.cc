@@ -85,6 +85,14 @@ OptionSpec DryRunOption(std::string_view help) {
           .letter = 'n'};
 }
 
+OptionSpec DetailsOption(std::string_view help) {
+  return {.name = "details",
+          .type = OptionType::kBool,
+          .default_text = "false",
+          .help = help,
+          .group = "Output"};
+}
+
 std::vector<OptionSpec> StateOptions() {
   return {
       {.name = "state-url",

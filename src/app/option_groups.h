@@ -12,11 +12,12 @@ namespace partforge::app {
 OptionSpec LeaseTtlOption();                     // of commands that work on parts
 OptionSpec MaxCrashesOption();                   // the same
 OptionSpec DryRunOption(std::string_view help);  // -n, of commands that write
-std::vector<OptionSpec> StateOptions();          // where jobs live
-std::vector<OptionSpec> StoreOptions();          // where artifacts live
-std::vector<OptionSpec> ServerOptions();         // the ClickHouse server that holds the table
-std::vector<OptionSpec> EngineOptions();         // the embedded engine, memory, work folder
-std::vector<OptionSpec> RewriteOptions();        // how parts are rewritten
+OptionSpec DetailsOption(std::string_view help);
+std::vector<OptionSpec> StateOptions();    // where jobs live
+std::vector<OptionSpec> StoreOptions();    // where artifacts live
+std::vector<OptionSpec> ServerOptions();   // the ClickHouse server that holds the table
+std::vector<OptionSpec> EngineOptions();   // the embedded engine, memory, work folder
+std::vector<OptionSpec> RewriteOptions();  // how parts are rewritten
 // One after the other; of two options of one name the first stays.
 std::vector<OptionSpec> Join(std::initializer_list<std::vector<OptionSpec>> groups);
 

@@ -11,6 +11,7 @@
 #include "app/exit_code.h"
 #include "base/error_ids.h"
 #include "base/files.h"
+#include "base/units.h"
 
 namespace partforge::app {
 namespace {
@@ -164,6 +165,11 @@ std::string RenderTable(const Table& table, const OutputStyle& style) {
                                      : render_row(titles) + "\n";
   for (const auto& row : cells) text += render_row(row) + "\n";
   return text;
+}
+
+std::string WhenText(const OutputStyle& style, int64_t at_ms, int64_t now_ms) {
+  if (at_ms == 0) return "";
+  return style.has_ages ? FormatAge(at_ms, now_ms) : FormatTime(at_ms);
 }
 
 Output::Output(OutputStyle style, Redact redact) : style_(style), redact_(std::move(redact)) {}

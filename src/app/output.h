@@ -22,7 +22,10 @@ struct OutputStyle {
   bool has_color = false;  // stdout
   bool is_stdout_tty = false, is_stderr_tty = false;
   bool is_utf8 = true;  // else ASCII glyphs
-  int width = 80;       // columns of the terminal, 80 when unknown
+  // Tables say how long ago something was, not when. Off with --details, and where the text may be
+  // kept: there an age soon says nothing.
+  bool has_ages = false;
+  int width = 80;  // columns of the terminal, 80 when unknown
 };
 
 struct TableColumn {
@@ -39,6 +42,9 @@ struct Table {
 // Two spaces between columns, header in bold where colour is on. Control characters of values are
 // shown as \xNN. Pure.
 std::string RenderTable(const Table& table, const OutputStyle& style);
+// When something was, as a table says it: its age, or the time. Unix milliseconds; 0 = never, which
+// is empty. Pure.
+std::string WhenText(const OutputStyle& style, int64_t at_ms, int64_t now_ms);
 // Printable form of a value from outside: control and invalid UTF-8 bytes as \xNN. Pure.
 std::string Printable(std::string_view text);
 

@@ -65,6 +65,14 @@ TEST(RenderTable, ShowsNamesFromOutsideHarmlessly) {
   EXPECT_EQ(RenderTable(table, Terminal(80)), "NAME\na\\x1b[2Jb\\x0ac\\x09d\n\\xff\\xfe\n日本\n");
 }
 
+TEST(WhenText, IsAnAgeOnlyWhereItIsReadAtOnce) {
+  OutputStyle style;
+  EXPECT_EQ(WhenText(style, 60'000, 180'000), "1970-01-01T00:01:00.000Z");
+  style.has_ages = true;
+  EXPECT_EQ(WhenText(style, 60'000, 180'000), "2 min ago");
+  EXPECT_EQ(WhenText(style, 0, 180'000), "") << "never";
+}
+
 TEST(Printable, KeepsUtf8AndEscapesTheRest) {
   EXPECT_EQ(Printable("grün ✓"), "grün ✓");
   EXPECT_EQ(Printable(std::string_view("a\0b", 3)), "a\\x00b");

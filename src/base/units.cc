@@ -324,4 +324,19 @@ std::string FormatDurationMs(int64_t ms) {
   return fmt::format("{}d{:02}h", hours / 24, hours % 24);
 }
 
+std::string FormatAge(int64_t at_ms, int64_t now_ms) {
+  const bool is_to_come = at_ms > now_ms;
+  const int64_t seconds = (is_to_come ? at_ms - now_ms : now_ms - at_ms) / 1000;
+  if (seconds == 0) return "now";
+  std::string amount = fmt::format("{} d", seconds / 86'400);
+  if (seconds < 60) {
+    amount = fmt::format("{} s", seconds);
+  } else if (seconds < 3600) {
+    amount = fmt::format("{} min", seconds / 60);
+  } else if (seconds < int64_t{2} * 86'400) {
+    amount = fmt::format("{} h", seconds / 3600);
+  }
+  return is_to_come ? "in " + amount : amount + " ago";
+}
+
 }  // namespace partforge

@@ -33,5 +33,8 @@ std::string FormatBytesShort(int64_t bytes);
 std::string FormatCount(int64_t count);
 // "412 ms", "8.1 s", "1m12s", "2h03m", "3d04h".
 std::string FormatDurationMs(int64_t ms);
+// How long before `now_ms` that was, in one unit, rounded down: "now", "12 s ago", "3 min ago",
+// "47 h ago", "2 d ago"; "in 3 min" when it is still to come. Unix milliseconds.
+std::string FormatAge(int64_t at_ms, int64_t now_ms);
 
 }  // namespace partforge

@@ -171,5 +171,19 @@ TEST(FormatDuration, ChoosesTwoUnits) {
   EXPECT_EQ(FormatDurationMs(kMin).front(), '-');
 }
 
+TEST(FormatAge, SaysOneUnit) {
+  constexpr int64_t kNow = 1'760'000'000'000;
+  EXPECT_EQ(FormatAge(kNow, kNow), "now");
+  EXPECT_EQ(FormatAge(kNow - 999, kNow), "now");
+  EXPECT_EQ(FormatAge(kNow - 59'999, kNow), "59 s ago");
+  EXPECT_EQ(FormatAge(kNow - 60'000, kNow), "1 min ago");
+  EXPECT_EQ(FormatAge(kNow - 3'599'999, kNow), "59 min ago");
+  EXPECT_EQ(FormatAge(kNow - 3'600'000, kNow), "1 h ago");
+  EXPECT_EQ(FormatAge(kNow - 2 * int64_t{86'400'000} + 1, kNow), "47 h ago");
+  EXPECT_EQ(FormatAge(kNow - 2 * int64_t{86'400'000}, kNow), "2 d ago");
+  EXPECT_EQ(FormatAge(0, kNow), "20370 d ago");
+  EXPECT_EQ(FormatAge(kNow + 180'000, kNow), "in 3 min") << "a clock that is ahead";
+}
+
 }  // namespace
 }  // namespace partforge

@@ -1,5 +1,6 @@
 """What a person or a script meets: help without anything, exits, dry runs, secrets, error codes, the demo."""
 import csv
+import fcntl
 import hashlib
 import io
 import json
@@ -8,8 +9,10 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 import rig as rig_module
@@ -392,6 +395,46 @@ def test_tables_as_csv(folder, server, place):
     check(rows("version")[0]["version"], "version as CSV")
     _, out, err = rig.run("job-status", "--job-id=none", *rig.state, "--output=csv", expect=None)
     check(out == "" and err.startswith("error[PF"), "an error beside CSV: %s%s" % (out, err))
+
+
+def on_a_terminal(rig, *words):
+    """What a command prints where its stdout is a terminal of 250 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 250, 0, 0))
+    with os.fdopen(ours, "rb", buffering=0) as terminal, subprocess.Popen(
+            [BINARY, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=rig.surroundings()) as command:
+        os.close(theirs)
+        said = b""
+        try:
+            while chunk := terminal.read(4096):
+                said += chunk
+        except OSError:   # the program has ended
+            pass
+        command.wait(timeout=60)
+        check(command.returncode == 0, "%s: %s" % (words, command.stderr.read()))
+    return said.decode()
+
+
+def test_ages_and_details(folder, server, place):
+    """A terminal is shown how long ago something was; --details, and whatever keeps the text, when it was and all the rest."""
+    rig = Rig(folder, server, place, "ages")
+    job = plain(rig, "ages", rows=100)
+    job.freeze()
+    job.upload()
+    age, time_ = re.compile(r"\b(now|\d+ (s|min) ago)\b"), re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+    for words in (["list-jobs"], ["job-status", "--parts", "--job-id=" + job.id], ["events", "--job-id=" + job.id]):
+        words = [*words, *rig.state]
+        text = on_a_terminal(rig, *words)
+        check(age.search(text) and not time_.search(text), "%s on a terminal: %s" % (words[0], text))
+        for text in (on_a_terminal(rig, *words, "--details"), rig.run(*words)[1], rig.run(*words, "--details")[1]):
+            check(time_.search(text) and not age.search(text), "%s with details or in a file: %s" % (words[0], text))
+    text = rig.run("list-jobs", "--details", *rig.state)[1]
+    check("STARTED_AT" in text and "0 B of " in text, "details of list-jobs: %s" % text)
+    text = rig.run("events", "--details", "--job-id=" + job.id, *rig.state)[1]
+    check("DETAIL" in text and '{"' in text, "details of events: %s" % text)
+    text = rig.run("job-status", "--details", "--job-id=" + job.id, *rig.state)[1]
+    check("tables: %s." % job.database in text and "upload: ended " in text and "schema: sha256:" in text, "details of job-status: %s" % text)
+    rig.refused(1016, 9, "events", "--fail-if-empty", "--part-id=part-none", "--job-id=" + job.id, *rig.state)
 
 
 def test_logs_are_rotated_and_limits_looked_at(folder, server, place):
@@ -908,7 +951,7 @@ def test_metrics_and_health(folder, server, place):
 
 
 ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit, test_a_stop_at_the_start,
-       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
+       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_ages_and_details, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
     rig_module.main("surface", ALL, LocalPlace)
