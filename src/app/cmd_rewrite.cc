@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -9,6 +11,7 @@
 #include "app/option_groups.h"
 #include "app/progress_line.h"
 #include "app/rewrite_preview.h"
+#include "app/time_spent.h"
 #include "app/upload_options.h"
 #include "app/worker_run.h"
 #include "base/ids.h"
@@ -57,7 +60,7 @@ Status CreateDestination(const CommandInput& input, Engine& server,
 
 // Freezes the table, makes the destination and copies the parts. `has_begun`: an earlier run has.
 Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, ObjectStore& store,
-              const clickhouse::UploadFreezeRequest& request, bool has_begun) {
+              const clickhouse::UploadFreezeRequest& request, bool has_begun, PhaseClock& phases) {
   const std::string& freeze = request.freezes.front();
   PF_ASSIGN(const std::unique_ptr<ScratchEngine> local, ScratchEngine::Start(input));
   if (!has_begun) {
@@ -68,6 +71,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     PF_ASSIGN(const clickhouse::UploadPlan checked,
               clickhouse::PlanJob(input.ctx, server, local->engine(), request));
     PF_TRY(CheckDestination(input, server, checked, Probe::kTry));
+    phases.Begin("freeze");
     const Status frozen = Freeze(input, server, request.source, freeze);
     // Nothing knows of the freeze yet, so what was made of it goes again. An existing one that is
     // not ours stays.
@@ -79,6 +83,7 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
     }
     PF_TRY(frozen);
   }
+  phases.Begin("upload");
   const auto copy = [&]() -> Status {
     clickhouse::UploadFreezeRequest frozen = request;
     frozen.is_resumed = has_begun;
@@ -111,10 +116,31 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   return copied;
 }
 
+// Bytes of source parts that are rewritten, and the share of those that are being rewritten now.
+// What cannot be read is left out: it is shown only.
+int64_t BytesSoFar(const Context& ctx, StateReader& state, const JobId& job,
+                   const JobNumbers& numbers) {
+  constexpr int64_t kPartsShown = 64;  // small ones that are rewritten together end at once
+  double bytes = static_cast<double>(numbers.bytes_rewritten);
+  const Result<TaskPage> page = state.Page(ctx, job, TaskState::kInProgress, "", kPartsShown);
+  if (!page.ok()) return numbers.bytes_rewritten;
+  for (const Task& task : page->tasks) {
+    const Result<std::vector<AttemptView>> attempts = state.Attempts(ctx, job, task.id);
+    if (!attempts.ok()) continue;
+    for (const AttemptView& attempt : *attempts) {
+      if (attempt.epoch == task.epoch)
+        bytes += std::clamp(attempt.fraction, 0.0, 1.0) * static_cast<double>(task.size_bytes);
+    }
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 // The work of this process, with how far the job is on the progress line.
 Result<WorkDone> WorkShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
-                           const WorkerRun& run, const std::string& job_id) {
+                           WorkerRun run, const std::string& job_id) {
   ProgressLine progress(input, "rewriting");
+  std::atomic<int64_t> retries = 0;
+  run.on_retries = [&retries](int64_t count) { retries = count; };
   std::jthread showing([&](const std::stop_token& stop) {
     Context own = input.ctx;
     own.stop = stop;
@@ -122,13 +148,14 @@ Result<WorkDone> WorkShown(const CommandInput& input, SqlJobStore& state, Bucket
       if (const Result<JobView> view = state.View(own, job_id); view.ok()) {
         const JobNumbers numbers = NumbersOf(*view);
         // By bytes: parts that are rewritten together become one, so their number changes.
-        progress.Show(numbers.bytes == 0 ? 0.0
-                                         : static_cast<double>(numbers.bytes_rewritten) /
-                                               static_cast<double>(numbers.bytes),
+        const int64_t bytes = BytesSoFar(own, state, job_id, numbers);
+        progress.Show(numbers.bytes == 0
+                          ? 0.0
+                          : static_cast<double>(bytes) / static_cast<double>(numbers.bytes),
                       fmt::format("part {}/{} · {} of {} · {} rows", numbers.rewritten,
-                                  numbers.total, FormatBytes(numbers.bytes_rewritten),
-                                  FormatBytes(numbers.bytes), FormatCount(numbers.rows_out)),
-                      {.rows = numbers.rows_out, .bytes = numbers.bytes_rewritten});
+                                  numbers.total, FormatBytes(bytes), FormatBytes(numbers.bytes),
+                                  FormatCount(numbers.rows_out)),
+                      {.rows = numbers.rows_out, .bytes = bytes, .retries = retries});
       }
       own.clock.SleepMs(kProgressPollMs, stop);
     }
@@ -160,7 +187,8 @@ Status Run(const CommandInput& input) {
   const bool is_dry = input.options.Bool("dry-run");
   if (!is_dry) PF_TRY(ConfirmImport(input));
   PF_ASSIGN(const int64_t lease_ms, LeaseFrom(input));
-  const int64_t started_ms = MonotonicMs();
+  PhaseClock phases;
+  phases.Begin("plan");
   const std::string job_id = input.options.String("job-id").empty()
                                  ? MakeJobId(input.ctx.random)
                                  : input.options.String("job-id");
@@ -182,7 +210,7 @@ Status Run(const CommandInput& input) {
   PF_ASSIGN(const std::optional<JobView> earlier, EarlierJob(input, *state, job_id));
   if (earlier) PF_TRY(CheckSameRequest(*earlier, request));
   if (!earlier || earlier->state != "SEALED")
-    PF_TRY(Upload(input, *server, *state, *store, request, earlier.has_value()));
+    PF_TRY(Upload(input, *server, *state, *store, request, earlier.has_value(), phases));
   PF_ASSIGN(const JobView uploaded_view, state->View(input.ctx, job_id));
   PF_ASSIGN(const clickhouse::RewriteJobSpec job,
             clickhouse::RewriteJobSpec::FromJson(uploaded_view.job.spec));
@@ -191,9 +219,11 @@ Status Run(const CommandInput& input) {
   run.options.lease_ms = lease_ms;
   run.options.poll_ms = 500;
   run.options.maintain_interval_ms = 1000;
+  run.options.progress_interval_ms = 2'000;  // one table, and somebody looks at its line
   run.options.only = {job_id};
   run.options.until = RunUntil::kJobsDone;
   run.options.crashes_max = input.options.Int("max-crashes");
+  phases.Begin("rewrite");
   PF_ASSIGN(const WorkDone work, WorkShown(input, *state, stores, run, job_id));
   PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
@@ -210,7 +240,12 @@ Status Run(const CommandInput& input) {
   input.out.Line("rows       " + flow.Text());
   input.out.Line("bytes      " + flow.BytesText());
   input.out.Line("tiers      " + TextOf(flow.tiers));
+  if (!flow.stage_ms.empty())
+    input.out.Line("stages     summed over parts: " + TextOf(PartsOfStages(flow.stage_ms)));
+  if (flow.insert_retries > 0)
+    input.out.Line(fmt::format("retries    {} of inserts", FormatCount(flow.insert_retries)));
   if (!flow.is_conserved) return NotConserved(flow, job_id);
+  phases.Begin("import");
   PF_TRY(ImportAndShow(input, *state, *server, stores, job_id, flow,
                        {job.destination_database, job.destination_table}, "rewrite"));
   if (!input.options.Bool("keep-freeze"))
@@ -218,11 +253,13 @@ Status Run(const CommandInput& input) {
            "a freeze costs disk space only");
   PF_ASSIGN(const JobView view, state->View(input.ctx, job_id));
   const JobNumbers done = NumbersOf(view);
-  const int64_t took_ms = MonotonicMs() - started_ms;
-  input.out.Line(
-      fmt::format("done       {} → {}.{} in {}", request.source.ToString(),
-                  job.destination_database, job.destination_table,
-                  TimeText(took_ms, flow.rows_in, flow.bytes_in, flow.peak_memory_bytes)));
+  const TimeSpent spent{.took_ms = phases.took_ms(),
+                        .parts = TextOf(phases.parts()),
+                        .rows = flow.rows_in,
+                        .bytes = flow.bytes_in,
+                        .peak_memory_bytes = flow.peak_memory_bytes};
+  input.out.Line(fmt::format("done       {} → {}.{} in {}", request.source.ToString(),
+                             job.destination_database, job.destination_table, spent.Text()));
   input.out.Answer(job_id);
   JsonDoc document{{"job_id", job_id},
                    {"source", request.source.ToString()},
@@ -232,7 +269,8 @@ Status Run(const CommandInput& input) {
                    {"rows", done.rows_out},
                    {"clickhouse_parts", done.parts_out},
                    {"status", done.status},
-                   {"seconds", static_cast<double>(took_ms) / 1000.0}};
+                   {"seconds", static_cast<double>(spent.took_ms) / 1000.0},
+                   {"phase_seconds", DocumentOf(phases.parts())}};
   flow.AppendTo(document);
   input.out.Document("rewrite", document);
   return {};

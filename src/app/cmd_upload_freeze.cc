@@ -8,6 +8,7 @@
 #include "app/option_groups.h"
 #include "app/progress_line.h"
 #include "app/row_flow.h"
+#include "app/time_spent.h"
 #include "app/upload_options.h"
 #include "app/wire.h"
 #include "base/process_metrics.h"
@@ -85,7 +86,9 @@ Result<std::optional<clickhouse::UploadSummary>> DoneBefore(
 
 // `rows_in`: of the freeze, as its parts say.
 Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary, int64_t rows_in,
-            int64_t took_ms) {
+            const PhaseClock& clock) {
+  const int64_t took_ms = clock.took_ms();
+  const TimeParts phases = clock.parts();
   RowFlow flow;
   flow.rows_in = rows_in;
   flow.rows_out = summary.rows;
@@ -100,8 +103,12 @@ Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary,
                              FormatBytes(summary.size_bytes), summary.skipped));
   input.out.Line(
       fmt::format("rows      {} in = {} out ✓", FormatCount(rows_in), FormatCount(summary.rows)));
-  input.out.Line("time      " +
-                 TimeText(took_ms, summary.rows, summary.size_bytes, PeakMemoryBytes()));
+  const TimeSpent spent{.took_ms = took_ms,
+                        .parts = TextOf(phases),
+                        .rows = summary.rows,
+                        .bytes = summary.size_bytes,
+                        .peak_memory_bytes = PeakMemoryBytes()};
+  input.out.Line("time      " + spent.Text());
   input.out.Line(
       fmt::format("job       {}\nnext      partforge worker --once, or on any machine: "
                   "partforge worker",
@@ -114,12 +121,14 @@ Status Tell(const CommandInput& input, const clickhouse::UploadSummary& summary,
                                               {"rows_in", rows_in},
                                               {"rows_conserved", true},
                                               {"peak_memory_bytes", PeakMemoryBytes()},
-                                              {"seconds", static_cast<double>(took_ms) / 1000.0}});
+                                              {"seconds", static_cast<double>(took_ms) / 1000.0},
+                                              {"phase_seconds", DocumentOf(phases)}});
   return {};
 }
 
 Status Run(const CommandInput& input) {
-  const int64_t started_ms = MonotonicMs();
+  PhaseClock clock;
+  clock.Begin("plan");
   PF_ASSIGN(clickhouse::UploadFreezeRequest request,
             UploadRequestFrom(input, input.options.List("freeze")));
   request.refuses_other_tables = input.options.Bool("freeze-name-check");
@@ -128,8 +137,7 @@ Status Run(const CommandInput& input) {
   Result<clickhouse::UploadPlan> planned = PlanOf(input, *server, local->engine(), request);
   if (!planned.ok() && planned.status().explanation().pf_number == 2102) {
     const auto done = DoneBefore(input, request);
-    if (done.ok() && done->has_value())
-      return Tell(input, **done, (*done)->rows, MonotonicMs() - started_ms);
+    if (done.ok() && done->has_value()) return Tell(input, **done, (*done)->rows, clock);
   }
   PF_ASSIGN(const clickhouse::UploadPlan plan, std::move(planned));
   if (input.options.Bool("dry-run")) {
@@ -140,6 +148,7 @@ Status Run(const CommandInput& input) {
   BucketStores stores(input);
   PF_ASSIGN(ObjectStore* const store, stores.Get(input.ctx, request.bucket));
   for (const std::string& warning : plan.job.warnings) input.ctx.log.Warn(warning);
+  clock.Begin("upload");
   ProgressLine progress(input, "uploading");
   const auto total = static_cast<int64_t>(plan.parts.size());
   PF_ASSIGN(const clickhouse::UploadSummary summary,
@@ -152,8 +161,11 @@ Status Run(const CommandInput& input) {
                                 {.rows = 0, .bytes = bytes});
                 }));
   progress.Finish();
-  if (input.options.Bool("unfreeze")) PF_TRY(Unfreeze(input, *server, request));
-  return Tell(input, summary, plan.rows, MonotonicMs() - started_ms);
+  if (input.options.Bool("unfreeze")) {
+    clock.Begin("unfreeze");
+    PF_TRY(Unfreeze(input, *server, request));
+  }
+  return Tell(input, summary, plan.rows, clock);
 }
 
 }  // namespace

@@ -54,8 +54,9 @@ Status CheckDrained(const CommandInput& input, SqlJobStore& state, const std::ve
 
 void Tell(const CommandInput& input, const WorkDone& work) {
   const RunSummary& summary = work.summary;
-  input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back", summary.done,
-                             summary.failed, summary.released));
+  input.out.Line(fmt::format("worker ended: {} parts done, {} failed, {} handed back{}",
+                             summary.done, summary.failed, summary.released,
+                             summary.lost > 0 ? fmt::format(", {} lost", summary.lost) : ""));
   ShowWork(input, work);
   JsonDoc document{{"done", summary.done},
                    {"failed", summary.failed},

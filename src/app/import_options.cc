@@ -8,6 +8,7 @@
 #include "app/job_records.h"
 #include "app/progress_line.h"
 #include "app/row_flow.h"
+#include "app/time_spent.h"
 #include "app/worker_run.h"
 #include "base/process_metrics.h"
 #include "base/units.h"
@@ -203,8 +204,11 @@ Status ImportAndShow(const CommandInput& input, JobStore& state, Engine& server,
   if (command == "import-finished") {
     input.out.Line("  rows     " + flow.Text());
     input.out.Line("  bytes    " + flow.BytesText());
-    input.out.Line("  time     " +
-                   TimeText(took_ms, summary.rows, summary.bytes, PeakMemoryBytes()));
+    const TimeSpent spent{.took_ms = took_ms,
+                          .rows = summary.rows,
+                          .bytes = summary.bytes,
+                          .peak_memory_bytes = PeakMemoryBytes()};
+    input.out.Line("  time     " + spent.Text());
   }
   for (const auto& failure : summary.failed)
     input.out.Line(fmt::format("  FAIL     {}: {}", failure.part_id, failure.message));

@@ -83,7 +83,8 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
   const std::lock_guard lock(mutex_);
   const int64_t now_ms = MonotonicMs();
   const Rates rates = window_.Add(now_ms, done);
-  const std::string line = std::string(detail) + RateText(rates);
+  std::string line = std::string(detail) + RateText(rates);
+  if (done.retries > 0) line += fmt::format(" · retries {}", done.retries);
   if (style.is_stderr_tty) {
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
     Draw(fraction, line);
@@ -93,14 +94,17 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
     if (!is_due || fraction == drawn_fraction_) return;
     if (!style.is_json && !style.is_ndjson)
       input_.out.Note(fmt::format("{} {:.0f}% {}", verb_, fraction * 100, line));
-    if (style.is_ndjson)
-      input_.out.Object(JsonDoc{{"type", "progress"},
-                                {"stage", verb_},
-                                {"fraction", fraction},
-                                {"rows", done.rows},
-                                {"bytes", done.bytes},
-                                {"rows_per_second", rates.rows},
-                                {"bytes_per_second", rates.bytes}});
+    if (style.is_ndjson) {
+      JsonDoc object{{"type", "progress"},
+                     {"stage", verb_},
+                     {"fraction", fraction},
+                     {"rows", done.rows},
+                     {"bytes", done.bytes},
+                     {"rows_per_second", rates.rows},
+                     {"bytes_per_second", rates.bytes}};
+      if (done.retries >= 0) object["retries"] = done.retries;
+      input_.out.Object(object);
+    }
   }
   drawn_at_ms_ = now_ms;
   drawn_fraction_ = fraction;

@@ -13,6 +13,7 @@ namespace partforge::app {
 // How much is done so far; what is not counted stays 0.
 struct Amounts {
   int64_t rows = 0, bytes = 0;
+  int64_t retries = -1;  // -1 = not counted
 };
 struct Rates {
   double rows = 0, bytes = 0;  // a second
@@ -40,7 +41,7 @@ class ProgressLine {
   ProgressLine(const CommandInput& input, std::string verb);
   ~ProgressLine();
   // `fraction` in [0, 1]; `detail` is free text, e.g. "part 13/20 · 128.4 M rows". The rates of
-  // `done` stand behind it.
+  // `done` and its retries, if any, stand behind it.
   void Show(double fraction, std::string_view detail, const Amounts& done);
   // Takes the line away.
   void Finish();

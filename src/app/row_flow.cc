@@ -74,6 +74,8 @@ void RowFlow::Add(int64_t source_bytes, const clickhouse::RewriteOutput& output,
   bytes_out += output.bytes_out;
   bytes_decoded += output.bytes_decoded;
   peak_memory_bytes = std::max(peak_memory_bytes, output.peak_memory_bytes);
+  insert_retries += std::max<int64_t>(0, output.insert_attempts - output.chunks);
+  for (const auto& [stage, took_ms] : output.stage_ms) stage_ms[stage] += took_ms;
   is_conserved =
       is_conserved && (collapsing == Collapsing::kYes ? merged_here >= 0 : merged_here == 0);
   AddTier(tiers, output.tier, output.tier_reason, output.source_parts, output.source_rows_visible);
@@ -88,7 +90,9 @@ std::string RowFlow::Text() const {
 }
 
 std::string RowFlow::BytesText() const {
-  return fmt::format("{} → {}", FormatBytes(bytes_in), FormatBytes(bytes_out));
+  std::string text = fmt::format("{} → {}", FormatBytes(bytes_in), FormatBytes(bytes_out));
+  if (bytes_decoded > 0) text += fmt::format("   {} decoded", FormatBytes(bytes_decoded));
+  return text;
 }
 
 void RowFlow::AppendTo(JsonDoc& document) const {
@@ -102,24 +106,12 @@ void RowFlow::AppendTo(JsonDoc& document) const {
   document["bytes_out"] = bytes_out;
   document["bytes_decoded"] = bytes_decoded;
   document["peak_memory_bytes"] = peak_memory_bytes;
+  document["insert_retries"] = insert_retries;
+  JsonDoc stages = JsonDoc::object();
+  for (const auto& [stage, took_ms] : stage_ms)
+    stages[stage] = static_cast<double>(took_ms) / 1000.0;
+  document["stage_seconds"] = std::move(stages);
   document["tiers"] = DocumentOf(tiers);
-}
-
-std::string TimeText(int64_t took_ms, int64_t rows, int64_t bytes, int64_t peak_memory_bytes) {
-  std::string text = FormatDurationMs(took_ms);
-  std::string rates;
-  const double seconds = static_cast<double>(took_ms) / 1000;
-  if (seconds > 0 && rows > 0) {
-    rates = fmt::format("{} rows/s",
-                        FormatCount(static_cast<int64_t>(static_cast<double>(rows) / seconds)));
-  }
-  if (seconds > 0 && bytes > 0) {
-    rates += fmt::format("{}{:.1f} MB/s", rates.empty() ? "" : " · ",
-                         static_cast<double>(bytes) / seconds / 1e6);
-  }
-  if (!rates.empty()) text += "   " + rates;
-  if (peak_memory_bytes > 0) text += "   peak memory " + FormatBytes(peak_memory_bytes);
-  return text;
 }
 
 Result<Collapsing> CollapsingOf(const JobView& view) {

@@ -46,21 +46,21 @@ struct RowFlow {
   // Of the source's columns: decoded and encoded again (performance R9).
   int64_t bytes_decoded = 0;
   int64_t peak_memory_bytes = 0;  // of one engine
-  bool is_conserved = true;       // in = out + removed, counted apart, and as the counters have it
+  int64_t insert_retries = 0;     // attempts at inserts beyond the first of each chunk
+  // By stage (clickhouse-parts §9): of parts side by side it is more than the time that passed.
+  std::map<std::string, int64_t> stage_ms;
+  bool is_conserved = true;  // in = out + removed, counted apart, and as the counters have it
   TierUses tiers;
 
   // One part more.
   void Add(int64_t source_bytes, const clickhouse::RewriteOutput& output, Collapsing collapsing);
   // "1 440 in = 1 440 out + 0 filtered ✓"
   std::string Text() const;
-  // "3.21 GiB → 1.1 GiB"
+  // "3.21 GiB → 1.1 GiB   9.8 GiB decoded"
   std::string BytesText() const;
-  // The fields that every document has of it: rows_in … peak_memory_bytes, tiers.
+  // The fields that every document has of it: rows_in … peak_memory_bytes, tiers, stage_seconds.
   void AppendTo(JsonDoc& document) const;
 };
-
-// "11.8 s   12 345 rows/s · 280 MB/s   peak memory 412 MiB"; a part whose number is 0 is left out.
-std::string TimeText(int64_t took_ms, int64_t rows, int64_t bytes, int64_t peak_memory_bytes);
 
 // The flow of all parts of a job that have an output.
 Result<RowFlow> FlowOf(const Context& ctx, StateReader& state, const JobView& view);

@@ -57,6 +57,24 @@ TEST(RowFlow, OfOnePartThatLostRowsIsNotMadeGoodByAnother) {
   EXPECT_FALSE(flow.is_conserved);
 }
 
+TEST(RowFlow, AddsStagesAndRetriesOfAllParts) {
+  RowFlow flow;
+  clickhouse::RewriteOutput output = OutputOf(10, "T6", "");
+  output.chunks = 2;
+  output.insert_attempts = 5;
+  output.stage_ms = {{"insert_select", 1500}, {"wait_merges", 20}};
+  output.bytes_decoded = 2048;
+  flow.Add(1024, output, Collapsing::kNo);
+  output.insert_attempts = 2;
+  output.stage_ms = {{"insert_select", 500}};
+  flow.Add(1024, output, Collapsing::kNo);
+  JsonDoc document;
+  flow.AppendTo(document);
+  EXPECT_EQ(document["insert_retries"], 3);
+  EXPECT_EQ(document["stage_seconds"], (JsonDoc{{"insert_select", 2.0}, {"wait_merges", 0.02}}));
+  EXPECT_EQ(flow.BytesText(), "2.00 KiB → 20 B   4.00 KiB decoded");
+}
+
 // T5b: one output of several source parts.
 TEST(RowFlow, CountsSourceParts) {
   RowFlow flow;
@@ -88,13 +106,6 @@ TEST(Tiers, ThatWereFallenFromAreToldApart) {
   EXPECT_EQ(uses.size(), 3u);
   EXPECT_NE(TextOf(uses).find("T6 ×2 (50 rows; fell from T5 to T6 after code 241)"),
             std::string::npos);
-}
-
-TEST(TimeText, LeavesOutWhatIsNotKnown) {
-  EXPECT_EQ(TimeText(2000, 5000, 4'000'000, 1 << 20),
-            "2.0 s   2 500 rows/s · 2.0 MB/s   peak memory 1.00 MiB");
-  EXPECT_EQ(TimeText(2000, 0, 0, 0), "2.0 s");
-  EXPECT_EQ(TimeText(0, 10, 10, 0), "0 ms");
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "app/time_spent.h"
 #include "base/files.h"
 #include "base/parallel_for.h"
+#include "base/units.h"
 #include "clickhouse/engine_failure.h"
 #include "clickhouse/part_gatherer.h"
 #include "clickhouse/rewrite_executor.h"
@@ -86,6 +88,14 @@ class WorkTally {
     }
     for (size_t i = 0; i < ended.added.size() && i < ended.added_results.size(); ++i)
       AddOutput(ctx, ended.added[i], ended.added[i].state, ended.added_results[i]);
+    const std::lock_guard lock(mutex_);
+    for (const TaskEdit& edit : ended.edits) released_ += edit.to == TaskState::kReady ? 1 : 0;
+  }
+
+  // Of inserts, and of parts that were handed back.
+  int64_t retries() {
+    const std::lock_guard lock(mutex_);
+    return flow_.insert_retries + released_;
   }
 
   void MoveTo(WorkDone& done) {
@@ -148,6 +158,7 @@ class WorkTally {
   JobStore& state_;
   std::mutex mutex_;
   RowFlow flow_;                            // guarded by mutex_
+  int64_t released_ = 0;                    // guarded by mutex_
   JobId unconserved_;                       // guarded by mutex_
   std::map<JobId, Collapsing> collapsing_;  // guarded by mutex_
 };
@@ -160,8 +171,15 @@ void ShowWork(const CommandInput& input, const WorkDone& done) {
   input.out.Line("  rows     " + flow.Text());
   input.out.Line("  bytes    " + flow.BytesText());
   input.out.Line("  tiers    " + TextOf(flow.tiers));
-  input.out.Line("  time     " +
-                 TimeText(done.took_ms, flow.rows_in, flow.bytes_in, flow.peak_memory_bytes));
+  const std::string parts = TextOf(PartsOfStages(flow.stage_ms));
+  const TimeSpent spent{.took_ms = done.took_ms,
+                        .parts = parts.empty() ? parts : "summed over parts: " + parts,
+                        .rows = flow.rows_in,
+                        .bytes = flow.bytes_in,
+                        .peak_memory_bytes = flow.peak_memory_bytes};
+  input.out.Line("  time     " + spent.Text());
+  if (flow.insert_retries > 0)
+    input.out.Line(fmt::format("  retries  {} of inserts", FormatCount(flow.insert_retries)));
 }
 
 Result<int64_t> LeaseFrom(const CommandInput& input, std::string_view flag) {
@@ -220,8 +238,9 @@ Result<WorkDone> RunWorker(const CommandInput& input, JobStore& state, BucketSto
                                    "name a folder of this user on a local disk with --work-dir");
   }
   WorkTally tally(input, state);
-  run.options.on_ended = [&tally](const Context& ctx, const Lease& lease, const Settlement& ended) {
+  run.options.on_ended = [&](const Context& ctx, const Lease& lease, const Settlement& ended) {
     tally.Add(ctx, lease, ended);
+    if (run.on_retries) run.on_retries(tally.retries());
   };
   PF_ASSIGN(const std::unique_ptr<Worker> worker,
             Worker::Open(input.ctx, state, kinds, run.options));

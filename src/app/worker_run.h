@@ -16,6 +16,9 @@ namespace partforge::app {
 struct WorkerRun {
   WorkerOptions options;
   MachineUse use;
+  // Told after each part that ended: how often inserts and parts were tried again so far. By
+  // several threads at once; may be empty.
+  std::function<void(int64_t retries)> on_retries = {};
 };
 // The lease of that flag. kInvalidArgument (PF1005) below one second; below ten a warning: a pause
 // of the machine or of the state store would cost the work.

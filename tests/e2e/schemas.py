@@ -27,7 +27,7 @@ PART = {   # clickhouse-parts §7.1, §7.2; from the first attempt on with what 
 TIERS = [{"tier": "text", "parts": "count", "reason": "text"}]
 FLOW = {   # where the rows went, and how the parts were made
     "rows_in": "count", "rows_out": "count", "rows_filtered": "number", "rows_expired": "count", "rows_merged": "number", "rows_conserved": "bool",
-    "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "peak_memory_bytes": "count", "tiers": TIERS,
+    "bytes_in": "count", "bytes_out": "count", "bytes_decoded": "count", "peak_memory_bytes": "count", "insert_retries": "count", "stage_seconds": {"*": "number"}, "tiers": TIERS,
 }
 VERIFIED = {"type": "text", "part_id": "text", "status": "text", "verdict": "text", "parts": "count", "rows": "count", "bytes": "count", "message": "text",
             "of_source": "bool"}
@@ -51,7 +51,8 @@ REWRITE_PLAN = {
     "notes": ["text"], "warnings": ["text"],
 }
 PART_DONE = {"type": "text", "job_id": "text", "part_id": "text", "status": "text"}
-PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number", "bytes_per_second": "number"}
+PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number", "bytes_per_second": "number",
+            "retries?": "count"}
 OBJECTS = {   # of the commands that print one object a line: by "type"
     "verify": {"object": VERIFIED},
     "worker": {"part": PART_DONE},
@@ -107,9 +108,9 @@ DOCUMENTS = {
              "notes": ["text"], "warnings": ["text"]},
     "retry-failed": {"job_id": "text", "forced": "bool", "dry_run": "bool", "stale?": "bool", "stale_after?": "text", "retried": "count", "left?": ["text"], "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
     "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count",
-                "clickhouse_parts": "count", "status": "text", "seconds": "number", **FLOW},
+                "clickhouse_parts": "count", "status": "text", "seconds": "number", "phase_seconds": {"*": "number"}, **FLOW},
     "upload-freeze": {"job_id": "text", "parts": "count", "bytes": "count", "skipped": "count", "rows": "count", "rows_in": "count",
-                      "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number"},
+                      "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number", "phase_seconds": {"*": "number"}},
     "verify": {"job_id": "text", "level": "text", "objects?": [VERIFIED], "ok": "count", "warned": "count", "failed": "count", "rows": "count",
                "bytes": "count"},
     "version": {"version": "text", "compiler": "text", "libraries": {"*": "text"}},
