@@ -15,11 +15,12 @@ Status Run(const CommandInput& input) {
   LibraryVersions libraries = BaseLibraries();
   libraries.merge(StateLibraries());
   libraries.merge(data::DataLibraries());
-  input.out.Line(fmt::format("partforge {}", kVersion));
+  input.out.Line(fmt::format("partforge {} ({})", kVersion, Revision()));
   input.out.Answer(kVersion);
-  input.out.Document(
-      "version",
-      JsonDoc{{"version", kVersion}, {"compiler", __VERSION__}, {"libraries", JsonDoc(libraries)}});
+  input.out.Document("version", JsonDoc{{"version", kVersion},
+                                        {"revision", Revision()},
+                                        {"compiler", __VERSION__},
+                                        {"libraries", JsonDoc(libraries)}});
   return {};
 }
 

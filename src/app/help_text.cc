@@ -103,6 +103,7 @@ Check before you start:
   partforge help               all commands
   partforge COMMAND --help     one command, with examples
   partforge explain PF2107     what an error code means
+  docs/tutorial.md             a first job, step by step (beside README.md)
 )";
 }
 
@@ -136,7 +137,9 @@ std::string CommandHelp(const CommandSpec& command, int width) {
   constexpr std::string_view kExits =
       "0 done · 1 failed · 2 usage · 3 refused · 4 partly done · 5 conflict · 6 in doubt, run "
       "again · "
-      "7 unreachable · 8 data damaged · 9 nothing to do (--fail-if-empty)";
+      "7 unreachable · 8 data damaged · 9 nothing to do (--fail-if-empty) · 130, 143 stopped by "
+      "INT, "
+      "TERM (a worker: 0) · 141 nobody reads the output";
   text += fmt::format("\nexits: {}\n", Wrap(kExits, 7, 7, columns));
   if (!command.related.empty())
     text += fmt::format("\nrelated: {}\n", fmt::join(command.related, ", "));

@@ -372,7 +372,9 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
     if (!style.is_json) fmt::print(stderr, "  usage   {}\n", CommandUsage(command.spec));
     return exit;
   }
-  const Result<OutputStyle> resolved_style = StyleFrom(style, *options, command.spec.is_streaming);
+  const bool is_streaming =
+      command.spec.is_streaming || (options->Has("stream") && options->Bool("stream"));
+  const Result<OutputStyle> resolved_style = StyleFrom(style, *options, is_streaming);
   if (!resolved_style.ok()) return Fail(resolved_style.status(), style);
   style = *resolved_style;
   if (options->Bool("help")) {

@@ -29,7 +29,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& 
     return bad();
 
   const std::string path = input.options.String("metrics-path");
-  input.ctx.metrics.Set("partforge_build_info", {{"version", std::string(kVersion)}}, 1);
+  TellBuild(input.ctx, "");
   Metrics& metrics = input.ctx.metrics;
   const std::stop_token stop = input.ctx.stop;
   Result<std::unique_ptr<HttpServer>> started =
@@ -45,7 +45,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const CommandInput& 
           reply.body = stop.stop_requested() ? "stopping\n" : "ok\n";
         } else if (request.path == "/version") {
           reply.content_type = "application/json";
-          reply.body = fmt::format("{{\"version\":\"{}\"}}\n", kVersion);
+          reply.body =
+              fmt::format("{{\"version\":\"{}\",\"revision\":\"{}\"}}\n", kVersion, Revision());
         } else {
           reply.status = 404;
           reply.body = "not found\n";

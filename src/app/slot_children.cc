@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "app/version.h"
+
 namespace partforge::app {
 namespace {
 
@@ -40,6 +42,7 @@ Result<Engine*> SlotChildren::Get(const Context& ctx, int slot,
   if (own.child == nullptr) {
     PF_ASSIGN(own.child, ChildEngine::Start(ctx, OptionsFor(choice_, wish)));
     own.wish = wish;
+    TellBuild(ctx, own.child->version());
     ctx.log.Debug("engine started", {{"slot", slot},
                                      {"pid", own.child->pid()},
                                      {"version", own.child->version()},

@@ -55,6 +55,7 @@ PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "coun
             "retries?": "count"}
 OBJECTS = {   # of the commands that print one object a line: by "type"
     "verify": {"object": VERIFIED},
+    "plan": {"part": {"type": "text", "job_id": "text", **PLANNED_PARTS[0]}},
     "worker": {"part": PART_DONE},
     "rewrite": {"part": PART_DONE, "progress": PROGRESS},
 }
@@ -104,7 +105,7 @@ DOCUMENTS = {
         "rewrite_percent": "percent", "import_completed": "count", "import_percent": "percent", "submitted_at": "time", "source_bytes_total": "count",
         "source_bytes_completed": "count", "paused": "bool", "status_counts": [{"status": "text", "count": "count"}]}]},
     "migrate": {"applied": "count", "pending": "count", "dry_run": "bool"},
-    "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "tiers": TIERS, "parts": PLANNED_PARTS,
+    "plan": {"job_id": "text", "slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "tiers": TIERS, "parts?": PLANNED_PARTS,
              "notes": ["text"], "warnings": ["text"]},
     "retry-failed": {"job_id": "text", "forced": "bool", "dry_run": "bool", "stale?": "bool", "stale_after?": "text", "retried": "count", "left?": ["text"], "parts": [{"part_id": "text", "from": "text", "to": "text"}]},
     "rewrite": {"job_id": "text", "source": "text", "destination": "text", "parts_total": "count", "imported": "count", "rows": "count",
@@ -113,7 +114,7 @@ DOCUMENTS = {
                       "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number", "phase_seconds": {"*": "number"}},
     "verify": {"job_id": "text", "level": "text", "objects?": [VERIFIED], "ok": "count", "warned": "count", "failed": "count", "rows": "count",
                "bytes": "count"},
-    "version": {"version": "text", "compiler": "text", "libraries": {"*": "text"}},
+    "version": {"version": "text", "revision": "text", "compiler": "text", "libraries": {"*": "text"}},
     "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count", "seconds": "number", **FLOW},
 }
 PLANS = {"upload-freeze": UPLOAD_PLAN, "import-finished": IMPORT_PLAN, "rewrite": REWRITE_PLAN}   # of their dry runs

@@ -285,6 +285,19 @@ def test_every_document_parses(folder, server, place):
     # One document where it is asked for.
     whole = json.loads(rig.run("verify", job.id, *rig.state, *rig.store, "--output=json")[1])
     check(whole["objects"] and not schemas.of_document("verify", whole), "the whole document: %s" % whole)
+    # Several jobs, and one object a part.
+    waiting = [plain(rig, "waiting%d" % i, rows=100) for i in range(2)]
+    for one in waiting:
+        one.freeze()
+        rig.run(*one.upload_words())
+    both = rig.json("plan", *[one.id for one in waiting], *rig.state)
+    check([one["job_id"] for one in both["jobs"]] == [one.id for one in waiting] and both["rows"] == 400, "two plans: %s" % both)
+    check(not [fault for one in both["jobs"] for fault in schemas.of_document("plan", {"schema": "partforge.plan/1", **one})], "two plans: %s" % both)
+    check("sum    2 jobs   4 waiting parts" in rig.run("plan", *[one.id for one in waiting], *rig.state)[1], "two plans as text")
+    lines = [json.loads(line) for line in rig.run("plan", waiting[0].id, *rig.state, "--json", "--stream")[1].splitlines()]
+    check(len(lines) == 3 and not [fault for line in lines[:-1] for fault in schemas.of_object("plan", line)] and "parts" not in lines[-1] and
+          not schemas.of_document("plan", lines[-1]), "a stream of plans: %s" % lines)
+    rig.refused(1010, 2, "plan", waiting[0].id, waiting[0].id, *rig.state)
     # One object a line.
     for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
         _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
@@ -945,6 +958,10 @@ def test_metrics_and_health(folder, server, place):
         for name in ("partforge_forges_completed_total", "partforge_rewrite_current_stage", "process_resident_memory_bytes"):
             check(name in seen, "%s is not among %s" % (name, sorted(seen)))
         check(get("/readyz").startswith("ok"), "not ready")
+        built = re.findall(r"^partforge_build_info\{(.*)\} 1$", get("/metrics"), re.M)
+        told = json.loads(get("/version"))
+        check(len(built) == 1 and 'revision="%s"' % told["revision"] in built[0] and re.search(r'engine_version="\d+\.', built[0]), "built: %s" % built)
+        check(rig.json("version")["revision"] == told["revision"], "two revisions")
     finally:
         worker.send_signal(signal.SIGTERM)
         rig.end(worker)
