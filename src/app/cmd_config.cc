@@ -81,6 +81,7 @@ Status Run(const CommandInput& input) {
   if (words[0] == "print") return Print(input, wanted);
   if (words[0] == "check") {
     PF_TRY(Print(input, wanted));
+    input.out.Line("ok   every setting is understood");
     return {};
   }
   if (words[0] == "init") {

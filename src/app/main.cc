@@ -30,6 +30,7 @@
 #include "app/engine_command.h"
 #include "app/exit_code.h"
 #include "app/help_text.h"
+#include "app/later_commands.h"
 #include "app/options.h"
 #include "app/output.h"
 #include "base/crash_report.h"
@@ -270,11 +271,17 @@ int Finish(const Output& out) {
   return 1;
 }
 
-const Command* FindCommand(std::string_view name) {
+// The name in its own spelling: underscores are hyphens, and some names have a second form.
+std::string CommandName(std::string_view name) {
   std::string wanted(name);
   for (char& c : wanted) c = c == '_' ? '-' : c;
   if (wanted == "finalise-compaction") wanted = "finalize-compaction";
   if (wanted == "dashboard") wanted = "server";
+  return wanted;
+}
+
+const Command* FindCommand(std::string_view name) {
+  const std::string wanted = CommandName(name);
   for (const Command& command : Commands()) {
     if (command.spec.name == wanted) return &command;
   }
@@ -295,6 +302,19 @@ NamedCommand FindCommand(std::span<const std::string> words) {
 }
 
 int UnknownCommand(std::string_view name, const OutputStyle& style) {
+  if (const LaterCommand* later = FindLaterCommand(CommandName(name)); later != nullptr) {
+    return Fail(
+        Status(Code::kInvalidArgument, fmt::format("{} is not part of this version", later->name))
+            .Explain(1002, "command line", std::string(later->meanwhile)),
+        style);
+  }
+  if (name.starts_with('-')) {
+    return Fail(
+        Status(Code::kInvalidArgument, fmt::format("no command before {}", name))
+            .Explain(1002, "command line",
+                     fmt::format("flags stand behind the command: partforge COMMAND {}", name)),
+        style);
+  }
   std::vector<std::string> names;
   for (const Command& command : Commands()) names.emplace_back(command.spec.name);
   const auto nearest = NearestNames(name, names);
@@ -369,7 +389,8 @@ int RunCommand(const Command& command, std::vector<std::string> argv,
   const Result<ResolvedOptions> options = ResolveOptions(command.spec, specs, inputs);
   if (!options.ok()) {
     const int exit = Fail(options.status(), style);
-    if (!style.is_json) fmt::print(stderr, "  usage   {}\n", CommandUsage(command.spec));
+    if (!style.is_json)
+      fmt::print(stderr, "  usage   {}\n", InGlyphsOf(style, CommandUsage(command.spec)));
     return exit;
   }
   const bool is_streaming =

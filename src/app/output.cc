@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/csv.h"
 #include "app/exit_code.h"
@@ -75,11 +76,23 @@ std::string CutMiddle(const std::string& text, size_t width, bool is_utf8) {
          std::string(Characters(text, length - (room - head), room - head));
 }
 
+// What stands for the glyphs that our own texts have.
+constexpr std::pair<std::string_view, std::string_view> kGlyphs[] = {
+    {"✓", "ok"}, {"✗", "FAIL"}, {"→", "->"}, {"·", "|"},
+    {"×", "x"},  {"…", ".."},   {"−", "-"},  {"─", "-"}};
+
 std::string Ascii(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const size_t length = std::max<size_t>(1, SequenceLength(text.substr(i)));
-    out += length == 1 ? std::string(1, text[i]) : std::string("?");
+    const std::string_view character = text.substr(i, length);
+    const auto* const glyph = std::find_if(std::begin(kGlyphs), std::end(kGlyphs),
+                                           [&](const auto& one) { return one.first == character; });
+    if (length == 1) {
+      out += character;
+    } else {
+      out += glyph == std::end(kGlyphs) ? std::string_view("?") : glyph->second;
+    }
     i += length;
   }
   return out;
@@ -119,6 +132,10 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+std::string InGlyphsOf(const OutputStyle& style, std::string_view text) {
+  return style.is_utf8 ? std::string(text) : Ascii(text);
+}
+
 std::string RenderTable(const Table& table, const OutputStyle& style) {
   const size_t count = table.columns.size();
   std::vector<std::vector<std::string>> cells;
@@ -128,7 +145,7 @@ std::string RenderTable(const Table& table, const OutputStyle& style) {
     auto& line = cells.emplace_back();
     for (size_t c = 0; c < count; ++c) {
       std::string cell = c < row.size() ? Printable(row[c]) : std::string();
-      if (!style.is_utf8) cell = Ascii(cell);
+      cell = InGlyphsOf(style, cell);
       widths[c] = std::max(widths[c], DisplayWidth(cell));
       line.push_back(std::move(cell));
     }
@@ -197,7 +214,7 @@ void Output::Write(int fd, std::string_view unredacted) {
 
 void Output::Text(std::string_view text) {
   if (style_.is_json || style_.is_ndjson || style_.is_quiet) return;
-  Write(STDOUT_FILENO, style_.is_utf8 ? std::string(text) : Ascii(text));
+  Write(STDOUT_FILENO, InGlyphsOf(style_, text));
 }
 
 void Output::Line(std::string_view line) {
@@ -226,12 +243,12 @@ void Output::Answer(std::string_view line) {
 }
 
 void Output::Raw(std::string_view text) {
-  Write(STDOUT_FILENO, text);
+  Write(STDOUT_FILENO, InGlyphsOf(style_, text));
 }
 
 void Output::Note(std::string_view line) {
   if (style_.is_quiet || style_.is_json || style_.is_ndjson) return;
-  Write(STDERR_FILENO, std::string(line) + "\n");
+  Write(STDERR_FILENO, InGlyphsOf(style_, line) + "\n");
 }
 
 int NumberOf(const Status& status) {
@@ -308,7 +325,7 @@ std::string RenderError(const Status& status, const OutputStyle& style) {
       Capital("do", explanation.what_to_do.empty() ? fmt::format("partforge explain PF{}", number)
                                                    : explanation.what_to_do);
   text += Capital("more", fmt::format("partforge explain PF{}", number));
-  return style.is_utf8 ? text : Ascii(text);
+  return InGlyphsOf(style, text);
 }
 
 }  // namespace partforge::app

@@ -45,6 +45,9 @@ std::string RenderTable(const Table& table, const OutputStyle& style);
 // When something was, as a table says it: its age, or the time. Unix milliseconds; 0 = never, which
 // is empty. Pure.
 std::string WhenText(const OutputStyle& style, int64_t at_ms, int64_t now_ms);
+// The text as a terminal of that style can show it: without UTF-8 our own glyphs become ASCII ("->"
+// for →, "ok" for ✓) and other characters "?". Pure.
+std::string InGlyphsOf(const OutputStyle& style, std::string_view text);
 // Printable form of a value from outside: control and invalid UTF-8 bytes as \xNN. Pure.
 std::string Printable(std::string_view text);
 
@@ -68,7 +71,7 @@ class Output {
   void Object(const JsonDoc& object);
   // What was asked for, an id or a path a line: with --quiet, where the text around it is left out.
   void Answer(std::string_view line);
-  // Text for both modes (help).
+  // Text for both modes (help, scripts).
   void Raw(std::string_view text);
   // A line of the story on stderr; nothing with --quiet, nor in JSON modes: log lines tell it
   // there.

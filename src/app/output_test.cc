@@ -65,6 +65,15 @@ TEST(RenderTable, ShowsNamesFromOutsideHarmlessly) {
   EXPECT_EQ(RenderTable(table, Terminal(80)), "NAME\na\\x1b[2Jb\\x0ac\\x09d\n\\xff\\xfe\n日本\n");
 }
 
+// check: UX-6
+TEST(InGlyphsOf, ATerminalWithoutUtf8HasOurSignsInAscii) {
+  OutputStyle ascii;
+  ascii.is_utf8 = false;
+  EXPECT_EQ(InGlyphsOf(ascii, "rows 3 in = 3 out ✓ · T5 ×2 · a → b … käse ✗ 1 − 1"),
+            "rows 3 in = 3 out ok | T5 x2 | a -> b .. k?se FAIL 1 - 1");
+  EXPECT_EQ(InGlyphsOf(OutputStyle{}, "✓ ·"), "✓ ·");
+}
+
 TEST(WhenText, IsAnAgeOnlyWhereItIsReadAtOnce) {
   OutputStyle style;
   EXPECT_EQ(WhenText(style, 60'000, 180'000), "1970-01-01T00:01:00.000Z");

@@ -85,6 +85,7 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
   const Rates rates = window_.Add(now_ms, done);
   std::string line = std::string(detail) + RateText(rates);
   if (done.retries > 0) line += fmt::format(" · retries {}", done.retries);
+  line = InGlyphsOf(style, line);
   if (style.is_stderr_tty) {
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
     Draw(fraction, line);

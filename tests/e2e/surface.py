@@ -59,9 +59,26 @@ def test_help_needs_nothing(folder, server, place):
             check(done.returncode == 0, "the completion script: %s" % done.stderr)
 
 
+# check: UX-6
+def test_a_terminal_without_utf8(folder, server, place):
+    rig = Rig(folder, server, place, "ascii")
+    rig.environment.update(LC_ALL="C", LANG="C")
+    job = plain(rig, "ascii", rows=100)
+    job.freeze()
+    seen = [rig.run(*job.upload_words()), rig.run("plan", job.id, *rig.state), rig.run(*job.worker_words()), rig.run(*job.import_words()),
+            rig.run("job-status", "--details", "--job-id=" + job.id, *rig.state), rig.run("list-jobs", "--details", *rig.state),
+            rig.run("rewrite", "--help"), rig.run("help"), rig.run("list-jobs", "--nonsense", expect=2), rig.run("rewrite", "--nonsense", expect=2)]
+    for _, out, err in seen:
+        check(out.isascii() and err.isascii(), "not ASCII: %s%s" % (out, err))
+    check("200 in = 200 out ok" in seen[0][1] and " out + 40 filtered ok" in seen[2][1] and "->" in seen[2][1], "signs: %s%s" % (seen[0][1], seen[2][1]))
+
+
 def test_mistakes_are_told(folder, server, place):
     rig = Rig(folder, None, place, "mistakes")
     check("did you mean worker?" in rig.refused(1002, 2, "wroker"), "no nearest command")
+    check("partforge list-jobs" in rig.refused(1002, 2, "overview"), "a command of later")
+    check("not part of this version" in rig.refused(1002, 2, "iceberg", "plan", "x"), "a group of later")
+    check("behind the command" in rig.refused(1002, 2, "--json", "list-jobs"), "a flag before its command")
     check("--poll-interval" in rig.refused(1003, 2, "worker", "--pol-interval=1s"), "no nearest flag")
     rig.refused(1004, 2, "worker", "--poll-interval")
     rig.refused(1005, 2, "worker", "--poll-interval=soon", *rig.state)
@@ -967,7 +984,7 @@ def test_metrics_and_health(folder, server, place):
         rig.end(worker)
 
 
-ALL = [test_help_needs_nothing, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit, test_a_stop_at_the_start,
+ALL = [test_help_needs_nothing, test_a_terminal_without_utf8, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit, test_a_stop_at_the_start,
        test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_ages_and_details, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
