@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "app/job_records.h"
 #include "app/option_groups.h"
+#include "app/progress_line.h"
+#include "app/time_spent.h"
 #include "app/wire.h"
 #include "base/units.h"
 #include "clickhouse/verify_job.h"
@@ -37,8 +41,8 @@ Status Damaged(const JobId& job, int64_t count, int64_t failed, int64_t sources,
           : fmt::format(
                 "partforge retry-failed --job-id={} --part-id=PART   makes a part's artifact again",
                 job);
-  const std::string_view what = failed == sources ? "cannot be compared with their damaged sources"
-                                                  : "are damaged";
+  const std::string_view what =
+      failed == sources ? "cannot be compared with their damaged sources" : "are damaged";
   return Status(Code::kCorruption,
                 fmt::format("{} of {} artifacts {}, the first: {}", failed, count, what, first))
       .Explain(2133, job, advice);
@@ -55,6 +59,10 @@ Status Run(const CommandInput& input) {
     return Status(Code::kInvalidArgument, "no job is named")
         .Explain(1006, "verify", "partforge verify JOB");
   request.part_id = input.options.String("part-id");
+  PF_ASSIGN(const JobView view, state->View(input.ctx, request.job_id));
+  // A misspelt part would pass as nothing to verify.
+  if (!request.part_id.empty()) PF_TRY(state->GetTask(input.ctx, request.job_id, request.part_id));
+  const int64_t expected = request.part_id.empty() ? NumbersOf(view).rewritten : 1;
   request.depth = *depth;
   request.store_of_bucket = stores.function();
   std::unique_ptr<clickhouse::SlotEngines> engines;
@@ -78,11 +86,17 @@ Status Run(const CommandInput& input) {
   JsonDoc objects = JsonDoc::array();
   int64_t rows = 0, bytes = 0, failed = 0, failed_sources = 0, warned = 0, count = 0;
   std::string first_failure;
+  const int64_t started_ms = MonotonicMs();
+  ProgressLine progress(input, "verifying");
   request.on_part = [&](const clickhouse::VerifiedPart& part) {
-    JsonDoc one{{"type", "object"},      {"part_id", part.part_id},
-                {"status", part.status}, {"verdict", std::string(Word(part.verdict))},
-                {"parts", part.parts},   {"rows", part.rows},
-                {"bytes", part.bytes},   {"message", part.message},
+    JsonDoc one{{"type", "object"},
+                {"part_id", part.part_id},
+                {"status", part.status},
+                {"verdict", std::string(Word(part.verdict))},
+                {"parts", part.parts},
+                {"rows", part.rows},
+                {"bytes", part.bytes},
+                {"message", part.message},
                 {"of_source", part.is_of_source}};
     if (input.out.style().is_ndjson) {
       input.out.Object(one);
@@ -95,6 +109,10 @@ Status Run(const CommandInput& input) {
     rows += part.rows;
     bytes += part.bytes;
     ++count;
+    progress.Show(static_cast<double>(count) / static_cast<double>(std::max(count, expected)),
+                  fmt::format("artifact {}/{} · {} rows", count, std::max(count, expected),
+                              FormatCount(rows)),
+                  {.rows = rows, .bytes = bytes});
     if (part.verdict == clickhouse::Verdict::kWarn) ++warned;
     if (part.verdict != clickhouse::Verdict::kFail) return;
     ++failed;
@@ -107,18 +125,22 @@ Status Run(const CommandInput& input) {
     engines.reset();
     Ignore(input.ctx, scratch->Remove(input.ctx), "scratch; a later start sweeps it");
   }
+  progress.Finish();
   if (!verified.ok()) return verified.status();
+  const int64_t took_ms = MonotonicMs() - started_ms;
   input.out.Text(RenderTable(table, input.out.style()));
   input.out.Line(fmt::format("{} artifacts at level {}: {} ok, {} warn, {} FAIL   {} rows, {}",
                              count, input.options.String("level"), count - warned - failed, warned,
                              failed, FormatCount(rows), FormatBytes(bytes)));
+  input.out.Line("time   " + TimeSpent{.took_ms = took_ms, .rows = rows, .bytes = bytes}.Text());
   JsonDoc document{{"job_id", request.job_id},
                    {"level", input.options.String("level")},
                    {"ok", count - warned - failed},
                    {"warned", warned},
                    {"failed", failed},
                    {"rows", rows},
-                   {"bytes", bytes}};
+                   {"bytes", bytes},
+                   {"seconds", static_cast<double>(took_ms) / 1000.0}};
   if (!input.out.style().is_ndjson) document["objects"] = std::move(objects);
   input.out.Document("verify", document);
   if (failed > 0) return Damaged(request.job_id, count, failed, failed_sources, first_failure);

@@ -90,9 +90,10 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
     Draw(fraction, line);
   } else {
-    const bool is_due = drawn_fraction_ < 0 || now_ms - drawn_at_ms_ >= kPlainLineMs ||
-                        fraction - drawn_fraction_ >= kPlainLineStep || fraction >= 1;
-    if (!is_due || fraction == drawn_fraction_) return;
+    const bool is_end = fraction >= 1 && drawn_fraction_ < 1;
+    if (drawn_fraction_ >= 0 && !is_end && now_ms - drawn_at_ms_ < kPlainLineMs &&
+        fraction - drawn_fraction_ < kPlainLineStep)
+      return;
     if (!style.is_json && !style.is_ndjson)
       input_.out.Note(fmt::format("{} {:.0f}% {}", verb_, fraction * 100, line));
     if (style.is_ndjson) {

@@ -54,7 +54,7 @@ PART_DONE = {"type": "text", "job_id": "text", "part_id": "text", "status": "tex
 PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "count", "bytes": "count", "rows_per_second": "number", "bytes_per_second": "number",
             "retries?": "count"}
 OBJECTS = {   # of the commands that print one object a line: by "type"
-    "verify": {"object": VERIFIED},
+    "verify": {"object": VERIFIED, "progress": PROGRESS},
     "plan": {"part": {"type": "text", "job_id": "text", **PLANNED_PARTS[0]}},
     "worker": {"part": PART_DONE},
     "rewrite": {"part": PART_DONE, "progress": PROGRESS},
@@ -113,7 +113,7 @@ DOCUMENTS = {
     "upload-freeze": {"job_id": "text", "parts": "count", "bytes": "count", "skipped": "count", "rows": "count", "rows_in": "count",
                       "rows_conserved": "bool", "peak_memory_bytes": "count", "seconds": "number", "phase_seconds": {"*": "number"}},
     "verify": {"job_id": "text", "level": "text", "objects?": [VERIFIED], "ok": "count", "warned": "count", "failed": "count", "rows": "count",
-               "bytes": "count"},
+               "bytes": "count", "seconds": "number"},
     "version": {"version": "text", "revision": "text", "compiler": "text", "libraries": {"*": "text"}},
     "worker": {"done": "count", "failed": "count", "released": "count", "lost": "count", "seconds": "number", **FLOW},
 }

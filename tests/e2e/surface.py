@@ -315,6 +315,7 @@ def test_every_document_parses(folder, server, place):
     check(len(lines) == 3 and not [fault for line in lines[:-1] for fault in schemas.of_object("plan", line)] and "parts" not in lines[-1] and
           not schemas.of_document("plan", lines[-1]), "a stream of plans: %s" % lines)
     rig.refused(1010, 2, "plan", waiting[0].id, waiting[0].id, *rig.state)
+    rig.refused(2151, 1, "verify", job.id, "--part-id=part-none", *rig.state, *rig.store)
     # One object a line.
     for words_ in (["verify", job.id, *rig.store], ["events", "--job-id=" + job.id]):
         _, out, _ = rig.run(*words_, *rig.state, "--output=ndjson")
