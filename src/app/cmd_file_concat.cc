@@ -7,6 +7,9 @@
 #include "app/file_places.h"
 #include "app/file_report.h"
 #include "app/option_groups.h"
+#include "app/time_spent.h"
+#include "base/clock.h"
+#include "base/process_metrics.h"
 
 namespace partforge::app {
 namespace {
@@ -135,11 +138,22 @@ Status Run(const CommandInput& input) {
   const Context ctx{outer.clock, outer.random,  outer.faults,
                     outer.log,   outer.metrics, budget ? *budget : outer.memory,
                     outer.stop};
+  const int64_t started_ms = MonotonicMs();
   PF_ASSIGN(const data::ConcatReport report, Concat(input, ctx));
+  const TimeSpent spent{.took_ms = MonotonicMs() - started_ms,
+                        .rows = report.rows_in,
+                        .bytes = report.bytes_in,
+                        .peak_memory_bytes = PeakMemoryBytes()};
   const ConcatRun run = input.options.Bool("dry-run") ? ConcatRun::kDry : ConcatRun::kReal;
   const std::string& output = input.options.arguments().front();
   input.out.Text(ConcatText(report, output, run, input.out.style()));
-  input.out.Document("file-concat", ConcatDocument(report, output, run));
+  JsonDoc document = ConcatDocument(report, output, run);
+  if (run == ConcatRun::kReal) {
+    input.out.Line("\n  time     " + spent.Text());
+    document["seconds"] = static_cast<double>(spent.took_ms) / 1000.0;
+    document["peak_memory_bytes"] = spent.peak_memory_bytes;
+  }
+  input.out.Document("file-concat", document);
   return {};
 }
 

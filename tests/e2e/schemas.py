@@ -71,7 +71,7 @@ DOCUMENTS = {
     "file concat": {"output": "text", "dry_run": "bool", "files": "count", "bytes_in": "count", "rows_in": "count", "dropped_properties": ["text"],
                     "steps": [{"way": "text", "row_groups": [{"input": "text", "row_group": "count"}], "rows": "count", "bytes": "count", "reason": "text"}],
                     # a dry run ends here
-                    "bytes_out?": "count", "rows_out?": "count", "row_groups_out?": "count", "row_groups_copied?": "count", "rows_decoded?": "count",
+                    "seconds?": "number", "peak_memory_bytes?": "count", "bytes_out?": "count", "rows_out?": "count", "row_groups_out?": "count", "row_groups_copied?": "count", "rows_decoded?": "count",
                     "pages?": {"copied": "count", "recompressed": "count", "remapped": "count", "materialised": "count"},
                     "verified?": {"mode": "text", "pages": "count", "pages_compared": "count", "rows_compared": "count", "pages_unread": "count"},
                     "columns?": [{"path": "text", "chunks_copied": "count", "pages_copied": "count", "pages_changed": "count", "rows_decoded": "count",
