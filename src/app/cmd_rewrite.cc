@@ -91,15 +91,11 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
               clickhouse::PlanUpload(input.ctx, server, local->engine(), frozen));
     PF_TRY(CreateDestination(input, server, plan));
     ProgressLine progress(input, "uploading");
-    const auto total = static_cast<int64_t>(plan.parts.size());
     PF_ASSIGN(const clickhouse::UploadSummary uploaded,
-              clickhouse::RunUpload(
-                  input.ctx, state, store, request, plan, [&](int64_t parts, int64_t bytes) {
-                    progress.Show(
-                        total == 0 ? 1.0 : static_cast<double>(parts) / static_cast<double>(total),
-                        fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)),
-                        {.rows = 0, .bytes = bytes});
-                  }));
+              clickhouse::RunUpload(input.ctx, state, store, request, plan,
+                                    [&](int64_t parts, int64_t bytes) {
+                                      ShowUploaded(progress, plan, parts, bytes);
+                                    }));
     progress.Finish();
     input.out.Line(fmt::format("uploaded   {} parts · {} rows · {}", uploaded.parts,
                                FormatCount(uploaded.rows), FormatBytes(uploaded.size_bytes)));

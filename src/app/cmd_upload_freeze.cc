@@ -150,16 +150,10 @@ Status Run(const CommandInput& input) {
   for (const std::string& warning : plan.job.warnings) input.ctx.log.Warn(warning);
   clock.Begin("upload");
   ProgressLine progress(input, "uploading");
-  const auto total = static_cast<int64_t>(plan.parts.size());
   PF_ASSIGN(const clickhouse::UploadSummary summary,
             clickhouse::RunUpload(
-                input.ctx, *state, *store, request, plan, [&](int64_t parts, int64_t bytes) {
-                  progress.Show(plan.size_bytes == 0 ? 1.0
-                                                     : static_cast<double>(bytes) /
-                                                           static_cast<double>(plan.size_bytes),
-                                fmt::format("part {}/{} · {}", parts, total, FormatBytes(bytes)),
-                                {.rows = 0, .bytes = bytes});
-                }));
+                input.ctx, *state, *store, request, plan,
+                [&](int64_t parts, int64_t bytes) { ShowUploaded(progress, plan, parts, bytes); }));
   progress.Finish();
   if (input.options.Bool("unfreeze")) {
     clock.Begin("unfreeze");

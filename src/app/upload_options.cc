@@ -192,4 +192,13 @@ void ShowUploadPlan(const CommandInput& input, std::string_view command,
               {"dry_run", true}});
 }
 
+void ShowUploaded(ProgressLine& line, const clickhouse::UploadPlan& plan, int64_t parts,
+                  int64_t bytes) {
+  const double fraction = plan.size_bytes == 0
+                              ? 1.0
+                              : static_cast<double>(bytes) / static_cast<double>(plan.size_bytes);
+  line.Show(fraction, fmt::format("part {}/{} · {}", parts, plan.parts.size(), FormatBytes(bytes)),
+            {.rows = 0, .bytes = bytes});
+}
+
 }  // namespace partforge::app

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "app/command.h"
+#include "app/progress_line.h"
 #include "clickhouse/upload_freeze.h"
 
 namespace partforge::app {
@@ -14,5 +15,8 @@ Result<clickhouse::UploadFreezeRequest> UploadRequestFrom(const CommandInput& in
 // The plan as a table of parts and as a document.
 void ShowUploadPlan(const CommandInput& input, std::string_view command,
                     const clickhouse::UploadPlan& plan);
+// How far the copy of the plan's parts is, by bytes.
+void ShowUploaded(ProgressLine& line, const clickhouse::UploadPlan& plan, int64_t parts,
+                  int64_t bytes);
 
 }  // namespace partforge::app
