@@ -116,8 +116,9 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
 // What cannot be read is left out: it is shown only.
 int64_t BytesSoFar(const Context& ctx, StateReader& state, const JobId& job,
                    const JobNumbers& numbers) {
-  constexpr int64_t kPartsShown = 64;  // small ones that are rewritten together end at once
-  double bytes = static_cast<double>(numbers.bytes_rewritten);
+  constexpr int64_t kPartsShown = 64;    // small ones that are rewritten together end at once
+  constexpr double kInsertShare = 0.95;  // a part whose insert is done is not done yet
+  auto bytes = static_cast<double>(numbers.bytes_rewritten);
   const Result<TaskPage> page = state.Page(ctx, job, TaskState::kInProgress, "", kPartsShown);
   if (!page.ok()) return numbers.bytes_rewritten;
   for (const Task& task : page->tasks) {
@@ -125,7 +126,8 @@ int64_t BytesSoFar(const Context& ctx, StateReader& state, const JobId& job,
     if (!attempts.ok()) continue;
     for (const AttemptView& attempt : *attempts) {
       if (attempt.epoch == task.epoch)
-        bytes += std::clamp(attempt.fraction, 0.0, 1.0) * static_cast<double>(task.size_bytes);
+        bytes += std::clamp(attempt.fraction, 0.0, 1.0) * kInsertShare *
+                 static_cast<double>(task.size_bytes);
     }
   }
   return static_cast<int64_t>(bytes);
