@@ -119,6 +119,8 @@ DOCUMENTS = {
 }
 PLANS = {"upload-freeze": UPLOAD_PLAN, "import-finished": IMPORT_PLAN, "rewrite": REWRITE_PLAN}   # of their dry runs
 
+SEVERAL = {"plan": {"slots": "count", "memory_bytes": "count", "rows": "count", "bytes": "count", "jobs": [DOCUMENTS["plan"]]}}   # of several jobs
+
 
 def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -172,6 +174,8 @@ def of_document(command, document):
     if not isinstance(document, dict) or next(iter(document), None) != "schema" or document["schema"] != name:
         return ["no document of %s: %.200r" % (command, document)]
     schema = PLANS.get(command) if document.get("dry_run") else None
+    if schema is None and "jobs" in document:
+        schema = SEVERAL.get(command)
     if schema is None:
         schema = DOCUMENTS.get(command)
     return mismatches(document, schema, command) if schema is not None else ["no schema of the documents of " + command]

@@ -309,7 +309,6 @@ def test_every_document_parses(folder, server, place):
         rig.run(*one.upload_words())
     both = rig.json("plan", *[one.id for one in waiting], *rig.state)
     check([one["job_id"] for one in both["jobs"]] == [one.id for one in waiting] and both["rows"] == 400, "two plans: %s" % both)
-    check(not [fault for one in both["jobs"] for fault in schemas.of_document("plan", {"schema": "partforge.plan/1", **one})], "two plans: %s" % both)
     check("sum    2 jobs   4 waiting parts" in rig.run("plan", *[one.id for one in waiting], *rig.state)[1], "two plans as text")
     lines = [json.loads(line) for line in rig.run("plan", waiting[0].id, *rig.state, "--json", "--stream")[1].splitlines()]
     check(len(lines) == 3 and not [fault for line in lines[:-1] for fault in schemas.of_object("plan", line)] and "parts" not in lines[-1] and
