@@ -52,7 +52,8 @@ Status Run(const CommandInput& input) {
         when(view.created_at_ms), when(UpdatedAtMs(view))});
     if (has_details) {
       row.push_back(when(view.work_started_at_ms));
-      row.push_back(eta.is_null() ? "" : FormatDurationMs(eta.get<int64_t>() * 1000));
+      const int64_t left_s = eta.is_null() ? 0 : eta.get<int64_t>();
+      row.push_back(left_s == 0 ? "" : FormatDurationMs(left_s * 1000));
       row.push_back(fmt::format("{} of {}", FormatBytes(numbers.bytes_rewritten),
                                 FormatBytes(numbers.bytes)));
     }
