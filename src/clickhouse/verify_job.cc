@@ -232,7 +232,8 @@ Result<std::vector<VerifiedPart>> VerifyJob(const Context& ctx, StateReader& sta
         return std::move(status).With(fmt::format("verify part {}", task.id));
       if (!status.ok()) {
         seen.verdict = Verdict::kFail;
-        seen.message = seen.is_of_source ? "its source part: " + status.message() : status.message();
+        seen.message =
+            seen.is_of_source ? "its source part: " + status.message() : status.message();
       }
     }
     if (request.on_part) request.on_part(seen);
