@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "app/commands.h"
 #include "app/import_options.h"
@@ -13,7 +10,7 @@
 #include "app/rewrite_preview.h"
 #include "app/time_spent.h"
 #include "app/upload_options.h"
-#include "app/worker_run.h"
+#include "app/work_shown.h"
 #include "base/ids.h"
 #include "base/units.h"
 #include "clickhouse/artifact.h"
@@ -26,8 +23,6 @@
 
 namespace partforge::app {
 namespace {
-
-constexpr int64_t kProgressPollMs = 1'000;
 
 // A freeze of the same name that an earlier run of this command left without a job is of another
 // moment: it is undone and made again.
@@ -112,58 +107,6 @@ Status Upload(const CommandInput& input, Engine& server, SqlJobStore& state, Obj
   return copied;
 }
 
-// Bytes of source parts that are rewritten, and the share of those that are being rewritten now.
-// What cannot be read is left out: it is shown only.
-int64_t BytesSoFar(const Context& ctx, StateReader& state, const JobId& job,
-                   const JobNumbers& numbers) {
-  constexpr int64_t kPartsShown = 64;    // small ones that are rewritten together end at once
-  constexpr double kInsertShare = 0.95;  // a part whose insert is done is not done yet
-  auto bytes = static_cast<double>(numbers.bytes_rewritten);
-  const Result<TaskPage> page = state.Page(ctx, job, TaskState::kInProgress, "", kPartsShown);
-  if (!page.ok()) return numbers.bytes_rewritten;
-  for (const Task& task : page->tasks) {
-    const Result<std::vector<AttemptView>> attempts = state.Attempts(ctx, job, task.id);
-    if (!attempts.ok()) continue;
-    for (const AttemptView& attempt : *attempts) {
-      if (attempt.epoch == task.epoch)
-        bytes += std::clamp(attempt.fraction, 0.0, 1.0) * kInsertShare *
-                 static_cast<double>(task.size_bytes);
-    }
-  }
-  return static_cast<int64_t>(bytes);
-}
-
-// The work of this process, with how far the job is on the progress line.
-Result<WorkDone> WorkShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
-                           WorkerRun run, const std::string& job_id) {
-  ProgressLine progress(input, "rewriting");
-  std::atomic<int64_t> retries = 0;
-  run.on_retries = [&retries](int64_t count) { retries = count; };
-  std::jthread showing([&](const std::stop_token& stop) {
-    Context own = input.ctx;
-    own.stop = stop;
-    while (!stop.stop_requested()) {
-      if (const Result<JobView> view = state.View(own, job_id); view.ok()) {
-        const JobNumbers numbers = NumbersOf(*view);
-        // By bytes: parts that are rewritten together become one, so their number changes.
-        const int64_t bytes = BytesSoFar(own, state, job_id, numbers);
-        progress.Show(numbers.bytes == 0
-                          ? 0.0
-                          : static_cast<double>(bytes) / static_cast<double>(numbers.bytes),
-                      fmt::format("part {}/{} · {} of {} · {} rows", numbers.rewritten,
-                                  numbers.total, FormatBytes(bytes), FormatBytes(numbers.bytes),
-                                  FormatCount(numbers.rows_out)),
-                      {.rows = numbers.rows_out, .bytes = bytes, .retries = retries});
-      }
-      own.clock.SleepMs(kProgressPollMs, stop);
-    }
-  });
-  Result<WorkDone> worked = RunWorker(input, state, stores, run);
-  showing = {};
-  progress.Finish();
-  return worked;
-}
-
 // Failed parts keep the rest from being published, but for --partial.
 Status CheckFailedParts(const CommandInput& input, SqlJobStore& state, const JobView& view,
                         const JobNumbers& numbers, const RunSummary& worked) {
@@ -222,7 +165,7 @@ Status Run(const CommandInput& input) {
   run.options.until = RunUntil::kJobsDone;
   run.options.crashes_max = input.options.Int("max-crashes");
   phases.Begin("rewrite");
-  PF_ASSIGN(const WorkDone work, WorkShown(input, *state, stores, run, job_id));
+  PF_ASSIGN(const WorkDone work, RunWorkerShown(input, *state, stores, run, {job_id}));
   PF_TRY(input.ctx.CheckStop("rewriting"));
   PF_ASSIGN(const JobView worked_view, state->View(input.ctx, job_id));
   const JobNumbers numbers = NumbersOf(worked_view);

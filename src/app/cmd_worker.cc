@@ -7,7 +7,7 @@
 #include "app/metrics_server.h"
 #include "app/option_groups.h"
 #include "app/row_flow.h"
-#include "app/worker_run.h"
+#include "app/work_shown.h"
 #include "clickhouse/rewrite_job.h"
 
 namespace partforge::app {
@@ -122,7 +122,13 @@ Status Run(const CommandInput& input) {
   if (run.options.until == RunUntil::kStopped || input.options.IsSet("metrics-addr")) {
     PF_ASSIGN(metrics, MetricsServer::Start(input));
   }
-  PF_ASSIGN(const WorkDone work, RunWorker(input, *state, stores, run));
+  const bool has_end = run.options.until == RunUntil::kJobsDone;
+  // A terminal has no log lines of what goes well.
+  if (run.options.until == RunUntil::kStopped && input.out.style().is_stderr_tty)
+    input.out.Note(fmt::format("worker {} takes parts until Ctrl-C", run.options.name));
+  PF_ASSIGN(const WorkDone work, has_end
+                                     ? RunWorkerShown(input, *state, stores, run, run.options.only)
+                                     : RunWorker(input, *state, stores, run));
   Tell(input, work);
   const RunSummary& summary = work.summary;
   const bool is_idle = summary.done + summary.failed + summary.released == 0;

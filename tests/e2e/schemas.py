@@ -56,7 +56,7 @@ PROGRESS = {"type": "text", "stage": "text", "fraction": "number", "rows": "coun
 OBJECTS = {   # of the commands that print one object a line: by "type"
     "verify": {"object": VERIFIED, "progress": PROGRESS},
     "plan": {"part": {"type": "text", "job_id": "text", **PLANNED_PARTS[0]}},
-    "worker": {"part": PART_DONE},
+    "worker": {"part": PART_DONE, "progress": PROGRESS},
     "rewrite": {"part": PART_DONE, "progress": PROGRESS},
 }
 ERROR = {"type": "text", "code": "text", "kind": "text", "message": "text", "where": "text", "why": "text", "do": ["text"], "retryable": "bool", "exit": "count"}

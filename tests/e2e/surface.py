@@ -467,6 +467,29 @@ def test_ages_and_details(folder, server, place):
     rig.refused(1016, 9, "events", "--fail-if-empty", "--part-id=part-none", "--job-id=" + job.id, *rig.state)
 
 
+def test_verify_without_sources(folder, server, place):
+    """Rows are compared with source parts: one that is damaged is told as that, one that is gone is a warning."""
+    rig = Rig(folder, server, place, "sources")
+    job = plain(rig, "sources", rows=100)
+    job.freeze()
+    job.upload()
+    _, out, _ = rig.run(*job.worker_words(), "--json")
+    shown = [json.loads(line) for line in out.splitlines()[:-1]]
+    check({line["type"] for line in shown} == {"part", "progress"}, "lines of a worker that has an end: %s" % shown)
+    check(not [fault for line in shown for fault in schemas.of_object("worker", line)], "lines of a worker: %s" % shown)
+    words = ["verify", job.id, "--level=rows", *rig.state, *rig.store, *rig.scratch]
+    key = [k for k in place.keys("partforge/jobs/" + job.id + "/source") if k.endswith("data.bin")][0]
+    kept = place.read(key)
+    place.write(key, flipped(kept, 40))
+    err = rig.refused(2133, 8, *words)
+    check("damaged sources" in err and "retry-failed" not in err, "of a damaged source: %s" % err)
+    place.remove(key)
+    done = rig.json(*words)
+    check((done["ok"], done["warned"], done["failed"]) == (1, 1, 0) and done["rows"] == 160, "of a source that is gone: %s" % done)
+    place.write(key, kept)
+    check(rig.json(*words)["ok"] == 2, "of a source that is there again")
+
+
 def test_logs_are_rotated_and_limits_looked_at(folder, server, place):
     rig = Rig(folder, server, place, "rotated")
     rig.run("migrate", *rig.state)
@@ -985,7 +1008,7 @@ def test_metrics_and_health(folder, server, place):
 
 
 ALL = [test_help_needs_nothing, test_a_terminal_without_utf8, test_mistakes_are_told, test_dry_runs_change_nothing, test_a_dry_rewrite_makes_nothing, test_a_shared_lease, test_a_crash_is_told, test_parts_are_taken_back, test_looks_make_nothing_and_need_no_rights, test_every_document_parses, test_every_exit, test_a_stop_at_the_start,
-       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_ages_and_details, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
+       test_every_command_may_be_killed, test_every_reader_may_be_killed, test_no_secret_is_shown, test_hostile_names, test_docs_name_real_commands_and_flags, test_broken_pipe, test_tables_as_csv, test_ages_and_details, test_verify_without_sources, test_logs_are_rotated_and_limits_looked_at, test_metrics_and_health, test_demo]
 
 if __name__ == "__main__":
     rig_module.main("surface", ALL, LocalPlace)
