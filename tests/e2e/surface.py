@@ -398,16 +398,15 @@ def test_logs_are_rotated_and_limits_looked_at(folder, server, place):
     rig = Rig(folder, server, place, "rotated")
     rig.run("migrate", *rig.state)
     log = os.path.join(folder, "log")
-    process = subprocess.Popen([BINARY, "worker", *rig.state, *rig.store, *rig.scratch, "--log-file=" + log, "--log-level=debug", "--nice=7"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = rig.start("worker", *rig.state, *rig.store, *rig.scratch, "--log-file=" + log, "--log-level=debug", "--nice=7", "--metrics-addr=none")
     eventually(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "a log file")
     check(os.getpriority(os.PRIO_PROCESS, process.pid) == 7, "the priority")
     os.rename(log, log + ".1")
     process.send_signal(signal.SIGHUP)
     eventually(lambda: os.path.exists(log), "a log file after SIGHUP")
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    check(process.returncode == 0 and err == "", "the worker ended with %s: %s" % (process.returncode, err))
+    err = rig.end(process)[2]
+    check(err == "", "beside the log file: %s" % err)
     check(os.path.getsize(log + ".1") > 0, "the lines before the rotation")
     rig.refused(7015, None, "worker", *rig.state, "--log-file=" + os.path.join(folder, "none", "log"))
     for flag, number in (("--nice=20", 1005), ("--threads=-1", 1005), ("--tls-ca=" + os.path.join(folder, "none"), 1005),
