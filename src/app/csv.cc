@@ -1,5 +1,7 @@
 #include "app/csv.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,7 +21,7 @@ std::string TextOf(const JsonDoc& value) {
 
 void Flatten(const std::string& prefix, const JsonDoc& object, Cells& cells) {
   for (const auto& [key, value] : object.items()) {
-    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    const std::string name = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
     if (value.is_object() && !value.empty()) {
       Flatten(name, value, cells);
     } else {
