@@ -86,7 +86,7 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
   std::string line = std::string(detail) + RateText(rates);
   if (done.retries > 0) line += fmt::format(" · retries {}", done.retries);
   line = InGlyphsOf(style, line);
-  if (style.is_stderr_tty) {
+  if (style.is_stderr_tty && !style.is_ndjson) {
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
     Draw(fraction, line);
   } else {
@@ -124,7 +124,8 @@ void ProgressLine::Draw(double fraction, std::string_view detail) {
 
 void ProgressLine::Finish() {
   const std::lock_guard lock(mutex_);
-  if (!is_drawn_ || !input_.out.style().is_stderr_tty) return;
+  const OutputStyle& style = input_.out.style();
+  if (!is_drawn_ || !style.is_stderr_tty || style.is_ndjson) return;
   std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
   is_drawn_ = false;
