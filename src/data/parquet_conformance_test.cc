@@ -1,5 +1,5 @@
 // The numbered checks of copying and stitching that are about their conditions, limits and
-// statistics; rows against a decoder are in parquet_rewrite_test.cc.
+// statistics; rows against a decoder are in parquet_stitch_test.cc and parquet_rewrite_test.cc.
 
 #include <fmt/format.h>
 #include <parquet/file_reader.h>
