@@ -1,6 +1,5 @@
 // Row groups that are copied, and plans of a rewrite; stitching is in parquet_stitch_test.cc.
 
-#include <arrow/io/memory.h>
 #include <fmt/format.h>
 #include <parquet/file_reader.h>
 #include <parquet/page_index.h>
@@ -52,11 +51,6 @@ TEST_F(ParquetRewrite, CopiedRowGroupsKeepEverything) {
   twice.insert(twice.end(), batches.begin(), batches.end());
   ExpectSameRows(*Read("out", schema), *ToTable(twice));
 
-  const auto open = [&](const std::string& key) {
-    const std::string bytes = *ReadObject(ctx_, store_, key);
-    return parquet::ParquetFileReader::Open(
-        std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(bytes)));
-  };
   // Header and bits of a bloom filter; none for types without.
   const auto filter_of = [&](const ParquetInput& of, int g, int c) -> std::string {
     const auto filter =
@@ -64,7 +58,7 @@ TEST_F(ParquetRewrite, CopiedRowGroupsKeepEverything) {
     return filter ? filter->header + filter->bits : "";
   };
   EXPECT_GT(filter_of(*input, 0, 0).size() + filter_of(*input, 0, 1).size(), 32U);
-  const auto in = open("in"), out = open("out");
+  const auto in = Library("in"), out = Library("out");
   ASSERT_EQ(out->metadata()->num_row_groups(), 6);
   EXPECT_TRUE(out->metadata()->schema()->Equals(*in->metadata()->schema()));
   for (int g = 0; g < 6; ++g) {
@@ -181,30 +175,11 @@ TEST_F(ParquetRewrite, PlanPicksTheCheapestStepAndTheRunKeepsAllRows) {
     ASSERT_TRUE(steps.ok()) << steps.status().ToString();
     ASSERT_FALSE(steps->empty());
     EXPECT_NE((*steps)[0].kind == StepKind::kDecode, round != 11);
-    const auto factory = [&](const Context& ctx, int64_t number) -> Result<RollingSink::Opened> {
-      RollingSink::Opened opened{.key = fmt::format("out/{}", number), .sink = nullptr};
-      PF_ASSIGN(auto bytes, store_.Create(ctx, opened.key, -1));
-      ParquetSinkOptions options;
-      options.schema_of = &inputs[0].file->footer;
-      PF_ASSIGN(opened.sink,
-                ParquetSink::Open(ctx, std::move(bytes), opened.key, schema, options, memory_));
-      return opened;
-    };
-    RollingSink sink(store_, factory, {.size_bytes = round % 4 == 0 ? 30'000 : 1 << 30});
     RewriteCounts counts;
-    const Status status =
-        RunRewrite(ctx_, inputs, *steps, target, schema, {}, sink, memory_, counts);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-    const auto files = sink.Close(ctx_);
-    ASSERT_TRUE(files.ok());
-    std::vector<std::unique_ptr<BatchSource>> sources;
-    for (const WrittenFile& file : *files) {
-      ScanSpec spec;
-      spec.wanted = schema;
-      sources.push_back(Open(file.key, spec));
-    }
-    ConcatenatedBatches joined(std::move(sources));
-    ExpectSameRows(*ReadAll(ctx_, joined), *TakeRows(*ToTable(all), kept));
+    const auto files = RunSteps(inputs, *steps, target, schema, counts,
+                                {.size_bytes = round % 4 == 0 ? 30'000 : 1 << 30});
+    if (HasFailure()) return;
+    ExpectSameRows(*ReadFiles(files, schema), *TakeRows(*ToTable(all), kept));
     if (HasFailure()) return;
   }
 }

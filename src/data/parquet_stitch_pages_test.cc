@@ -18,7 +18,38 @@ using data::testing::RandomBatch;
 using data::testing::ToTable;
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
-using ParquetStitchPages = ParquetRewriteFixture;
+class ParquetStitchPages : public ParquetRewriteFixture {
+ protected:
+  // Stitches files of texts that have a number each, with a bloom filter; what becomes of those.
+  std::optional<BloomFilter> StitchFilters(int files, int rows, bool by_dictionary,
+                                           int64_t distinct_count,
+                                           const std::function<int(int file, int row)>& number) {
+    const auto schema = arrow::schema({arrow::field("k", arrow::utf8())});
+    std::vector<StitchPart> parts;
+    for (int f = 0; f < files; ++f) {
+      arrow::StringBuilder builder;
+      for (int i = 0; i < rows; ++i) {
+        EXPECT_TRUE(builder.Append(fmt::format("k{}", number(f, i))).ok());
+      }
+      const std::string key = fmt::format("in{}", f);
+      Write(key, {arrow::RecordBatch::Make(schema, rows, {builder.Finish().ValueOrDie()})},
+            {.columns = {{.path = "k",
+                          .dictionary =
+                              by_dictionary ? DictionaryChoice::kAlways : DictionaryChoice::kNever,
+                          .bloom_distinct_count = distinct_count,
+                          .bloom_false_positive_rate = 0.01}}});
+      parts.push_back({.input = Input(key), .row_group = 0});
+    }
+    StitchCounts counts;
+    const StitchedRun run(parts, {}, memory_, counts);
+    WriteEncoded("out", schema, *parts[0].input, {&run});
+    const auto out = Input("out");
+    auto filter =
+        ReadBloomFilter(ctx_, *out->source, *ViewChunk(out->footer.chunk(0, 0), "out"), "out");
+    EXPECT_TRUE(filter.ok()) << filter.status().ToString();
+    return filter.ok() ? *std::move(filter) : std::nullopt;
+  }
+};
 
 // check: DATA-4
 TEST_F(ParquetStitchPages, DictionariesAreKeptUnitedOrMaterialised) {
@@ -204,38 +235,18 @@ TEST_F(ParquetStitchPages, StatisticsOfStitchedFilesEqualARecount) {
 
 // check: DATA-7
 TEST_F(ParquetStitchPages, JoinedBloomFiltersMissNothing) {
-  const auto schema = arrow::schema({arrow::field("k", arrow::utf8())});
   for (const bool by_dictionary : {false, true}) {
-    std::vector<StitchPart> parts;
-    for (int f = 0; f < 4; ++f) {
-      arrow::StringBuilder builder;
-      for (int i = 0; i < 500; ++i) {
-        ASSERT_TRUE(
-            builder.Append(fmt::format("k{}", by_dictionary ? i % 40 + f : i * 4 + f)).ok());
-      }
-      const std::string key = fmt::format("in{}", f);
-      Write(key, {arrow::RecordBatch::Make(schema, 500, {builder.Finish().ValueOrDie()})},
-            {.columns = {{.path = "k",
-                          .dictionary =
-                              by_dictionary ? DictionaryChoice::kAlways : DictionaryChoice::kNever,
-                          .bloom_distinct_count = by_dictionary ? 50 : 3000,
-                          .bloom_false_positive_rate = 0.01}}});
-      parts.push_back({.input = Input(key), .row_group = 0});
-    }
-    StitchCounts counts;
-    const StitchedRun run(parts, {}, memory_, counts);
-    WriteEncoded("out", schema, *parts[0].input, {&run});
-    const auto out = Input("out");
-    const auto view = ViewChunk(out->footer.chunk(0, 0), "out");
-    const auto filter = ReadBloomFilter(ctx_, *out->source, *view, "out");
-    ASSERT_TRUE(filter.ok() && filter->has_value());
-    const auto rows = Read("out", schema);
+    const auto filter =
+        StitchFilters(4, 500, by_dictionary, by_dictionary ? 50 : 3000,
+                      [&](int f, int i) { return by_dictionary ? i % 40 + f : i * 4 + f; });
+    ASSERT_TRUE(filter.has_value());
+    const auto rows = Read("out", arrow::schema({arrow::field("k", arrow::utf8())}));
     const auto& texts = static_cast<const arrow::StringArray&>(*rows->column(0)->chunk(0));
     for (int64_t i = 0; i < texts.length(); ++i) {
-      ASSERT_TRUE(MayContain(**filter, texts.GetView(i)));
+      ASSERT_TRUE(MayContain(*filter, texts.GetView(i)));
     }
     int64_t wrong = 0;
-    for (int i = 0; i < 10'000; ++i) wrong += MayContain(**filter, fmt::format("other{}", i));
+    for (int i = 0; i < 10'000; ++i) wrong += MayContain(*filter, fmt::format("other{}", i));
     EXPECT_LE(wrong, 200);
   }
 }
@@ -244,39 +255,18 @@ TEST_F(ParquetStitchPages, JoinedBloomFiltersMissNothing) {
 // Where dictionaries tell the values a larger one is made.
 // check: DATA-7
 TEST_F(ParquetStitchPages, BloomFiltersThatAreFullAreLeftOutOrMadeAnew) {
-  const auto schema = arrow::schema({arrow::field("k", arrow::utf8())});
   for (const bool by_dictionary : {false, true}) {
     SCOPED_TRACE(by_dictionary);
-    std::vector<StitchPart> parts;
-    for (int f = 0; f < 8; ++f) {
-      arrow::StringBuilder builder;
-      for (int i = 0; i < 2000; ++i) {
-        ASSERT_TRUE(builder.Append(fmt::format("k{}", f * 2000 + i % 400)).ok());
-      }
-      const std::string key = fmt::format("in{}", f);
-      Write(key, {arrow::RecordBatch::Make(schema, 2000, {builder.Finish().ValueOrDie()})},
-            {.columns = {{.path = "k",
-                          .dictionary =
-                              by_dictionary ? DictionaryChoice::kAlways : DictionaryChoice::kNever,
-                          .bloom_distinct_count = 400,
-                          .bloom_false_positive_rate = 0.01}}});
-      parts.push_back({.input = Input(key), .row_group = 0});
-    }
-    StitchCounts counts;
-    const StitchedRun run(parts, {}, memory_, counts);
-    WriteEncoded("out", schema, *parts[0].input, {&run});
-    const auto out = Input("out");
     const auto filter =
-        ReadBloomFilter(ctx_, *out->source, *ViewChunk(out->footer.chunk(0, 0), "out"), "out");
-    ASSERT_TRUE(filter.ok()) << filter.status().ToString();
-    EXPECT_EQ(filter->has_value(), by_dictionary);
-    if (!filter->has_value()) continue;
+        StitchFilters(8, 2000, by_dictionary, 400, [](int f, int i) { return f * 2000 + i % 400; });
+    EXPECT_EQ(filter.has_value(), by_dictionary);
+    if (!filter) continue;
     for (int f = 0; f < 8; ++f) {
       for (int i = 0; i < 400; ++i) {
-        ASSERT_TRUE(MayContain(**filter, fmt::format("k{}", f * 2000 + i)));
+        ASSERT_TRUE(MayContain(*filter, fmt::format("k{}", f * 2000 + i)));
       }
     }
-    EXPECT_LE(FalsePositiveRate(**filter), 0.02);
+    EXPECT_LE(FalsePositiveRate(*filter), 0.02);
   }
 }
 
