@@ -184,13 +184,11 @@ struct PageCompressor::State {
     if (type == arrow::Compression::LZ4 || type == arrow::Compression::LZ4_HADOOP) {
       return packed.size() * kLz4RatioMax;
     }
-    size_t length = 0;
-    if (type == arrow::Compression::SNAPPY &&
-        snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
-                                      &length)) {
-      return length;
-    }
-    return std::nullopt;
+    if (type != arrow::Compression::SNAPPY) return std::nullopt;
+    size_t length = 0;  // nothing comes of bytes that do not say how many
+    snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
+                                  &length);
+    return length;
   }
 
   // What a header claims is believed only as far as bytes come: `plain` doubles until it has them.
