@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "data/page_codec.h"
+#include "data/parquet_footer.h"
 #include "data/parquet_sink.h"
 #include "data/parquet_source.h"
 #include "data/random_batches.h"
@@ -49,6 +52,47 @@ class ParquetFixture : public ::testing::Test {
     auto source = ParquetSource::Open(ctx_, Object(key), key, std::move(spec), memory_);
     EXPECT_TRUE(source.ok()) << source.status().ToString();
     return std::move(*source);
+  }
+
+  // Where the bodies of a file's pages stand: the bytes that checksums of pages vouch for.
+  std::vector<FileRange> PageBodies(const std::string& key) {
+    std::vector<FileRange> bodies;
+    const std::string bytes = *ReadObject(ctx_, store_, key);
+    const auto footer = ReadParquetFooter(ctx_, *Object(key), key);
+    EXPECT_TRUE(footer.ok()) << footer.status().ToString();
+    for (int group = 0; group < footer->row_group_count(); ++group) {
+      for (int column = 0; column < footer->leaf_count(); ++column) {
+        const ChunkView chunk = *ViewChunk(footer->chunk(group, column), key);
+        const auto pages = ListPages(std::as_bytes(std::span(bytes))
+                                         .subspan(static_cast<size_t>(chunk.bytes.offset),
+                                                  static_cast<size_t>(chunk.bytes.length)),
+                                     chunk.num_values, key);
+        EXPECT_TRUE(pages.ok()) << pages.status().ToString();
+        for (const Page& page : *pages) {
+          EXPECT_TRUE(page.header.crc.has_value());
+          if (page.body.empty()) continue;
+          bodies.push_back({chunk.bytes.offset + page.offset + page.header.header_bytes,
+                            page.header.compressed_bytes});
+        }
+      }
+    }
+    EXPECT_FALSE(bodies.empty());
+    return bodies;
+  }
+
+  // `bytes` with one to four bits turned over in [from, end); at least one in the end.
+  std::string FlipBits(std::string bytes, size_t from, size_t end) {
+    const std::string before = bytes;
+    while (bytes == before) {
+      for (uint64_t n = 1 + random_.Next() % 4; n > 0; --n) {
+        bytes[from + random_.Next() % (end - from)] ^= static_cast<char>(1 << (random_.Next() % 8));
+      }
+    }
+    return bytes;
+  }
+  std::string FlipBitsOfOne(const std::string& bytes, const std::vector<FileRange>& ranges) {
+    const FileRange& range = ranges[random_.Next() % ranges.size()];
+    return FlipBits(bytes, static_cast<size_t>(range.offset), static_cast<size_t>(range.end()));
   }
 
   const uint64_t seed_ = partforge::testing::TestSeed();
