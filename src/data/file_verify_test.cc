@@ -316,9 +316,8 @@ TEST_F(FileVerify, RowsWithoutAPageAreSeen) {
     chunk.pages.clear();
     chunk.offsets.reset();
     chunk.index.reset();
-    for (const int16_t id :
-         {column_metadata::kNumValues, column_metadata::kTotalCompressedSize,
-          column_metadata::kTotalUncompressedSize, column_metadata::kDataPageOffset}) {
+    for (const int16_t id : {column_metadata::kNumValues, column_metadata::kTotalCompressedSize,
+                             column_metadata::kTotalUncompressedSize}) {
       chunk.metadata().Set(id, ThriftValue::I64(0));
     }
     chunk.metadata().Remove(column_metadata::kDictionaryPageOffset);
