@@ -85,14 +85,22 @@ def test_engine_is_killed_in_insert(folder, server, place):
 
 # check: PF-9
 def test_a_worker_sleeps_past_its_lease(folder, server, place):
-    rig = Rig(folder, server, place, "sleeper")
-    job = plain(rig, "sleeper", parts=1)
-    job.freeze()
-    job.upload()
-    words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", *rig.state, *rig.store, "--job-id=" + job.id]
-    sleeper = rig.start("worker", "--once", "--json", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, "sleeper"), *words,
-                        fault="clickhouse.meta_uploaded:1:stop")
-    eventually(lambda: stopped(sleeper.pid), "the first worker stops after its upload")
+    for attempt in range(8):
+        name = "sleeper%d" % attempt
+        rig = Rig(folder, server, place, name)
+        job = plain(rig, name, parts=1)
+        job.freeze()
+        job.upload()
+        words = ["--lease-ttl=1s", "--parallel=1", "--metrics-addr=", *rig.state, *rig.store, "--job-id=" + job.id]
+        sleeper = rig.start("worker", "--once", "--json", "--worker-id=sleeper", "--work-dir=" + os.path.join(folder, name), *words,
+                            fault="clickhouse.meta_uploaded:1:stop")
+        eventually(lambda: stopped(sleeper.pid), "the first worker stops after its upload")
+        if place.is_free(name):
+            break
+        # The thread that renews its lease stood inside a transaction, and nobody else could begin one.
+        os.kill(sleeper.pid, signal.SIGCONT)
+        rig.end(sleeper)
+    check(place.is_free(name), "the worker stops inside a transaction each time")
     time.sleep(1.2)   # its lease of one second runs out
     rig.run("worker", "--drain", "--worker-id=second", *rig.scratch, *words)
     taken = job.status()["parts"][0]

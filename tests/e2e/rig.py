@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,18 @@ class LocalPlace:
     def state(self, name):
         return ["--state-url=sqlite:" + os.path.join(self.folder, name + ".db")]
 
+    def is_free(self, name):
+        """Whether another process can write to the state: one that was stopped inside a transaction keeps all others out."""
+        database = sqlite3.connect(os.path.join(self.folder, name + ".db"), timeout=1, isolation_level=None)
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+            return True
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            database.close()
+
     def keys(self, prefix=""):
         root = os.path.join(self.objects, "forge")
         found = [os.path.relpath(os.path.join(place, name), root) for place, _, names in os.walk(root) for name in names]
@@ -183,6 +196,9 @@ class RemotePlace:
 
     def state(self, name):
         return ["--state-url=" + self.postgres.variables["PARTFORGE_TEST_PG"], "--state-schema=" + re.sub("[^a-z0-9]", "_", name.lower())]
+
+    def is_free(self, name):
+        return True
 
     def request(self, verb, key, data=None, query=""):
         url = "%s/forge%s%s" % (self.endpoint, "/" + urllib.parse.quote(key) if key else "", query)
