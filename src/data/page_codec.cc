@@ -123,12 +123,12 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
   std::vector<Page> pages;
   int64_t values = 0;
   for (size_t at = 0; at < chunk.size();) {
-    PF_ASSIGN(PageHeader header, ParsePageHeader(chunk.subspan(at), what));
+    PF_ASSIGN(const PageHeader header, ParsePageHeader(chunk.subspan(at), what));
     const size_t body_at = at + static_cast<size_t>(header.header_bytes);
     if (static_cast<size_t>(header.compressed_bytes) > chunk.size() - body_at) {
       return Corrupt(what, fmt::format("a page passes the end of its chunk at {}", at));
     }
-    Page page{.header = std::move(header), .offset = static_cast<int64_t>(at)};
+    Page page{.header = header, .offset = static_cast<int64_t>(at)};
     page.body = chunk.subspan(body_at, static_cast<size_t>(page.header.compressed_bytes));
     if (page.header.crc && PageCrc(page.body) != *page.header.crc) {
       return Corrupt(what, fmt::format("checksum of the page at {} is wrong", at));
@@ -138,7 +138,7 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
     }
     if (page.header.is_data()) values += page.header.num_values;
     at = body_at + page.body.size();
-    pages.push_back(std::move(page));
+    pages.push_back(page);
   }
   if (values != num_values) {
     return Corrupt(what,
@@ -184,13 +184,11 @@ struct PageCompressor::State {
     if (type == arrow::Compression::LZ4 || type == arrow::Compression::LZ4_HADOOP) {
       return packed.size() * kLz4RatioMax;
     }
-    size_t length = 0;
-    if (type == arrow::Compression::SNAPPY &&
-        snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
-                                      &length)) {
-      return length;
-    }
-    return std::nullopt;
+    if (type != arrow::Compression::SNAPPY) return std::nullopt;
+    size_t length = 0;  // nothing comes of bytes that do not say how many
+    snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
+                                  &length);
+    return length;
   }
 
   // What a header claims is believed only as far as bytes come: `plain` doubles until it has them.
