@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
@@ -116,7 +117,10 @@ Status Run(const CommandInput& input) {
   run.options.crashes_max = input.options.Int("max-crashes");
   run.options.attempts_max = input.options.Int("max-attempts");
   run.options.shutdown_grace_ms = input.options.DurationMs("shutdown-grace");
-  run.options.only = input.options.List("job-id");
+  for (const std::string& job : input.options.List("job-id")) {
+    std::vector<JobId>& only = run.options.only;  // each once: their parts are summed
+    if (std::find(only.begin(), only.end(), job) == only.end()) only.push_back(job);
+  }
   run.options.until = RunUntil::kStopped;
   if (input.options.Bool("drain")) run.options.until = RunUntil::kJobsDone;
   if (input.options.Bool("once") && input.options.Bool("drain")) {

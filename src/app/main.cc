@@ -74,6 +74,10 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
   winsize size{};
   if (style.is_stdout_tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     style.width = size.ws_col;
+  // Progress lines are there, and the result may go to a file.
+  style.stderr_width = style.width;
+  if (style.is_stderr_tty && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.stderr_width = size.ws_col;
   const bool is_dumb = Lookup(environment, "TERM") == "dumb";
   const bool is_off = environment.contains("NO_COLOR") || is_dumb;
   style.has_color =
@@ -89,16 +93,21 @@ OutputStyle DefaultStyle(const std::map<std::string, std::string>& environment) 
 Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
                               bool is_streaming) {
   const std::string output = options.String("output");
-  const bool is_output_given = options.values().find("output")->second.origin == "flag";
+  const auto is_given = [&](std::string_view name) {
+    return options.values().find(name)->second.origin == "flag";
+  };
+  const bool is_output_given = is_given("output");
+  // A flag beats the environment, whichever of the two it is.
+  const bool wants_json = options.Bool("json") && (is_given("json") || !is_output_given);
   const bool is_streamed = is_streaming && output == "ndjson";
-  if (options.Bool("json") && output != "json" && !is_streamed && is_output_given) {
+  if (wants_json && output != "json" && !is_streamed && is_output_given) {
     return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
         .Explain(1010, "--json and --output", "keep one of them");
   }
-  style.is_csv = output == "csv" && !options.Bool("json");  // a flag beats the environment
-  style.is_json = options.Bool("json") || output == "json" || style.is_csv;
-  style.is_ndjson = output == "ndjson" || (is_streaming && options.Bool("json") &&
-                                           !(is_output_given && output == "json"));
+  style.is_csv = output == "csv" && !wants_json;
+  style.is_json = wants_json || output == "json" || style.is_csv;
+  style.is_ndjson =
+      output == "ndjson" || (is_streaming && wants_json && !(is_output_given && output == "json"));
   if (style.is_ndjson) style.is_json = false;
   style.is_quiet = options.Bool("quiet");
   style.has_ages = style.is_stdout_tty && !(options.Has("details") && options.Bool("details"));
@@ -465,7 +474,7 @@ int Main(int argc, char** argv) {
   // What this program starts itself as to read ORC; nobody types it.
   if (argc == 2 && argv[1] == data::kOrcDecoderWord) return data::RunOrcDecoder();
   const std::map<std::string, std::string> environment = ReadEnvironment();
-  const OutputStyle style = DefaultStyle(environment);
+  OutputStyle style = DefaultStyle(environment);
   std::vector<std::string> words(argv + 1, argv + argc);
   // Started under the name of a ClickHouse server, the program stands in for it.
   const bool is_stand_in =
@@ -505,7 +514,10 @@ int Main(int argc, char** argv) {
   }
   if (words[0] == "--version" || words[0] == "-version") words[0] = "version";
   const auto [command, word_count] = FindCommand(words);
-  if (command == nullptr) return HelpOfGroup(words, false, style);
+  if (command == nullptr) {
+    style.is_json = AsksForJson(words);
+    return HelpOfGroup(words, false, style);
+  }
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(word_count));
   return RunCommand(*command, std::move(words), std::span(argv + 1, argv + argc), environment,
                     style, process);

@@ -25,7 +25,8 @@ struct OutputStyle {
   // Tables say how long ago something was, not when. Off with --details, and where the text may be
   // kept: there an age soon says nothing.
   bool has_ages = false;
-  int width = 80;  // columns of the terminal, 80 when unknown
+  int width = 80;         // columns of the terminal, 80 when unknown
+  int stderr_width = 80;  // of the one that shows progress
 };
 
 struct TableColumn {

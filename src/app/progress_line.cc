@@ -79,7 +79,7 @@ std::string RateText(const Rates& rates) {
 
 void ProgressLine::Show(double fraction, std::string_view detail, const Amounts& done) {
   const OutputStyle& style = input_.out.style();
-  if (style.is_quiet) return;
+  if (!IsShown()) return;
   const std::lock_guard lock(mutex_);
   const int64_t now_ms = MonotonicMs();
   const Rates rates = window_.Add(now_ms, done);
@@ -94,9 +94,9 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
     if (drawn_fraction_ >= 0 && !is_end && now_ms - drawn_at_ms_ < kPlainLineMs &&
         fraction - drawn_fraction_ < kPlainLineStep)
       return;
-    if (!style.is_json && !style.is_ndjson)
+    if (!style.is_ndjson) {
       input_.out.Note(fmt::format("{} {:.0f}% {}", verb_, fraction * 100, line));
-    if (style.is_ndjson) {
+    } else {
       JsonDoc object{{"type", "progress"},
                      {"stage", verb_},
                      {"fraction", fraction},
@@ -113,11 +113,16 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
   is_drawn_ = true;
 }
 
+bool ProgressLine::IsShown() const {
+  const OutputStyle& style = input_.out.style();
+  return !style.is_quiet && (style.is_stderr_tty || style.is_ndjson || !style.is_json);
+}
+
 void ProgressLine::Draw(double fraction, std::string_view detail) {
   const OutputStyle& style = input_.out.style();
   const std::string line =
-      "\r\x1b[K" + ProgressText(verb_, fraction, detail, MonotonicMs() - started_ms_, style.width,
-                                style.is_utf8);
+      "\r\x1b[K" + ProgressText(verb_, fraction, detail, MonotonicMs() - started_ms_,
+                                style.stderr_width, style.is_utf8);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }

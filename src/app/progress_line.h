@@ -46,6 +46,8 @@ class ProgressLine {
   void Show(double fraction, std::string_view detail, const Amounts& done);
   // Takes the line away.
   void Finish();
+  // Whether Show shows anything: else nobody needs to find out how far the work is.
+  bool IsShown() const;
 
  private:
   void Draw(double fraction, std::string_view detail);

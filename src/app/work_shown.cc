@@ -72,6 +72,7 @@ void Show(ProgressLine& progress, const Reached& reached, int64_t retries) {
 Result<WorkDone> RunWorkerShown(const CommandInput& input, SqlJobStore& state, BucketStores& stores,
                                 WorkerRun run, const std::vector<JobId>& jobs) {
   ProgressLine progress(input, "rewriting");
+  if (!progress.IsShown()) return RunWorker(input, state, stores, run);
   std::atomic<int64_t> retries = 0;
   run.on_retries = [&retries](int64_t count) { retries = count; };
   std::jthread showing([&](const std::stop_token& stop) {

@@ -78,6 +78,8 @@ def test_mistakes_are_told(folder, server, place):
     check("did you mean worker?" in rig.refused(1002, 2, "wroker"), "no nearest command")
     check("partforge list-jobs" in rig.refused(1002, 2, "overview"), "a command of later")
     check("not part of this version" in rig.refused(1002, 2, "iceberg", "plan", "x"), "a group of later")
+    error = json.loads(rig.run("servr", "--json", expect=2)[2].splitlines()[-1])
+    check(error["code"] == "PF1002" and not schemas.of_error(error), "an unknown command in JSON: %s" % error)
     check("behind the command" in rig.refused(1002, 2, "--json", "list-jobs"), "a flag before its command")
     check("--poll-interval" in rig.refused(1003, 2, "worker", "--pol-interval=1s"), "no nearest flag")
     rig.refused(1004, 2, "worker", "--poll-interval")
@@ -336,6 +338,22 @@ def test_every_document_parses(folder, server, place):
     os.close(theirs)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     check(lines[:-1] and {line["type"] for line in lines[:-1]} == {"progress"}, "objects of upload-freeze: %s" % lines)
+    # A job that is named twice counts once.
+    lines = [json.loads(line) for line in rig.run(*shown.worker_words(), "--job-id=" + shown.id, "--output=ndjson")[1].splitlines()]
+    done = lines[-1]
+    again = rig.run(*shown.worker_words(), "--job-id=" + shown.id, "--output=ndjson")[1].splitlines()   # tells at once that all is done
+    told_ = [line for line in lines + [json.loads(line) for line in again] if line.get("type") == "progress"]
+    check(told_ and all(line["rows"] <= done["rows_out"] and line["bytes"] <= done["bytes_in"] for line in told_),
+          "a job named twice counts twice: %s" % told_)
+    # The progress line is as wide as its own terminal, wherever the result goes.
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    subprocess.run([BINARY, "verify", shown.id, *rig.state, *rig.store], stdout=subprocess.DEVNULL, stderr=theirs, env=rig.surroundings(), check=True)
+    drawn = os.read(ours, 65536).decode()
+    os.close(ours)
+    os.close(theirs)
+    drawn = [line for line in drawn.split("\r\x1b[K") if line]
+    check(drawn and max(map(len, drawn)) < 30, "a progress line of more than 30 columns: %s" % drawn)
     # Quiet: only the id.
     third = plain(rig, "quiet", rows=10)
     third.freeze()
@@ -436,6 +454,9 @@ def test_tables_as_csv(folder, server, place):
     check(rig.run("version")[1].startswith("version,"), "CSV by the environment")
     check(rig.json("version")["version"], "a flag beats the environment")
     del rig.environment["PARTFORGE_OUTPUT"]
+    rig.environment["PARTFORGE_JSON"] = "true"
+    check(rows("version")[0]["version"], "--output=csv beats the environment, too")
+    del rig.environment["PARTFORGE_JSON"]
     _, out, err = rig.run("job-status", "--job-id=none", *rig.state, "--output=csv", expect=None)
     check(out == "" and err.startswith("error[PF"), "an error beside CSV: %s%s" % (out, err))
 
