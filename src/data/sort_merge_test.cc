@@ -283,6 +283,38 @@ TEST_F(SortMerge, SortAndWideMergeStayWithinASmallBudget) {
   EXPECT_LE(ctx.memory.peak_bytes(), int64_t{24} << 20);
 }
 
+TEST_F(SortMerge, SortInSeveralPassesStaysWithinASmallBudget) {
+  constexpr int64_t kBudgetBytes = int64_t{12} << 20;
+  partforge::testing::TestWorld small(kBudgetBytes);
+  const Context ctx = small.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  Batches batches;
+  for (int i = 0; i < 200; ++i) {
+    for (auto& batch : SortedBatches(i, 2000, 1'000'000)) batches.push_back(std::move(batch));
+  }
+  const auto input = Source(batches);
+  // What one pass makes of eight runs is itself a run, read in batches as small as theirs: eight of
+  // these as a whole would take more than there is.
+  const auto sorted =
+      Sort(ctx, *input, **keys, {.run_bytes = 640'000, .fan_in_max = 8}, space_, memory);
+  ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+  int64_t rows = 0, last = 0;
+  while (true) {
+    const auto batch = (*sorted)->Next(ctx);
+    ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+    if (*batch == nullptr) break;
+    const auto& key = static_cast<const arrow::Int64Array&>(*(*batch)->column(0));
+    for (int64_t i = 0; i < key.length(); ++i) {
+      ASSERT_LE(last, key.Value(i));
+      last = key.Value(i);
+    }
+    rows += key.length();
+  }
+  EXPECT_EQ(rows, 400'000);
+  EXPECT_LE(ctx.memory.peak_bytes(), kBudgetBytes);
+}
+
 // Rows of any types, nested ones too, follow their keys.
 TEST_F(SortMerge, RowsOfRandomSchemasAreSortedAndMerged) {
   for (int round = 0; round < 12; ++round) {
