@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "app/file_report.h"
 #include "app/output.h"
+#include "app/scalar_text.h"
 
 namespace partforge::app {
 namespace {

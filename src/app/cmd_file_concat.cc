@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "app/commands.h"
+#include "app/concat_report.h"
 #include "app/file_places.h"
-#include "app/file_report.h"
 #include "app/option_groups.h"
 
 namespace partforge::app {
@@ -178,8 +178,8 @@ Command FileConcatCommand() {
              DryRunOption("say how each row group would be joined; write nothing"),
              {.name = "verify",
               .default_text = "sample",
-              .help = "none, sample (a page of each column in 64 row groups) or full (every page "
-                      "and row): decode the new file and compare it with the inputs",
+              .help = "none, sample (a page of each column of every 64 row groups) or full (every "
+                      "page and row): decode the new file and compare it with the inputs",
               .no_text = "none"},
              {.name = "row-group-bytes",
               .type = OptionType::kSize,

@@ -66,6 +66,31 @@ void Tell(const CommandInput& input, const WorkDone& work) {
   input.out.Document("worker", document);
 }
 
+// What the work, once told of, makes of the command.
+Status Judge(const CommandInput& input, SqlJobStore& state, const WorkerOptions& options,
+             const WorkDone& work) {
+  if (!work.unconserved.empty()) return NotConserved(work.flow, work.unconserved);
+  const RunSummary& summary = work.summary;
+  const bool is_idle = summary.done + summary.failed + summary.released == 0;
+  if (options.until == RunUntil::kJobsDone || (options.until == RunUntil::kOnce && is_idle))
+    PF_TRY(CheckPauses(input, state, options.only, summary));
+  if (options.until == RunUntil::kJobsDone) PF_TRY(CheckDrained(input, state, options.only));
+  if (summary.failed > 0 && options.until == RunUntil::kOnce) {
+    return FailedParts(summary.failed, summary.last_failure, "worker --once",
+                       "partforge job-status --job-id=JOB   shows why");
+  }
+  if (is_idle && input.options.Bool("fail-if-empty")) {
+    return Status(Code::kNotFound, "no part was waiting")
+        .Explain(1016, "worker", "partforge list-jobs");
+  }
+  return {};
+}
+
+// Asked to stop, a worker has ended in order, whatever it did not come to.
+bool WasStopped(const CommandInput& input, const Status& status) {
+  return !status.ok() && status.code() == Code::kCancelled && input.ctx.IsStopping();
+}
+
 Status Run(const CommandInput& input) {
   const std::string role = input.options.String("role");
   WorkerRun run;
@@ -123,29 +148,15 @@ Status Run(const CommandInput& input) {
   }
   PF_ASSIGN(const WorkDone work, RunWorker(input, *state, stores, run));
   Tell(input, work);
-  const RunSummary& summary = work.summary;
-  const bool is_idle = summary.done + summary.failed + summary.released == 0;
-  if (run.options.until == RunUntil::kJobsDone || (run.options.until == RunUntil::kOnce && is_idle))
-    PF_TRY(CheckPauses(input, *state, run.options.only, summary));
-  if (run.options.until == RunUntil::kJobsDone)
-    PF_TRY(CheckDrained(input, *state, run.options.only));
-  if (!work.unconserved.empty()) return NotConserved(work.flow, work.unconserved);
-  if (summary.failed > 0 && run.options.until == RunUntil::kOnce) {
-    return FailedParts(summary.failed, summary.last_failure, "worker --once",
-                       "partforge job-status --job-id=JOB   shows why");
-  }
-  if (is_idle && input.options.Bool("fail-if-empty")) {
-    return Status(Code::kNotFound, "no part was waiting")
-        .Explain(1016, "worker", "partforge list-jobs");
-  }
-  return {};
+  Status judged = Judge(input, *state, run.options, work);
+  if (WasStopped(input, judged)) return {};
+  return judged;
 }
 
-// Stopped before its first part, a worker has ended in order as after its last one.
+// Stopped before its first part, it has done nothing, and tells that.
 Status RunUntilStopped(const CommandInput& input) {
   Status status = Run(input);
-  const bool is_stopped = !status.ok() && status.code() == Code::kCancelled;
-  if (!is_stopped || !input.ctx.stop.stop_requested()) return status;
+  if (!WasStopped(input, status)) return status;
   Tell(input, WorkDone());
   return {};
 }

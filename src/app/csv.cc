@@ -1,5 +1,7 @@
 #include "app/csv.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,7 +21,7 @@ std::string TextOf(const JsonDoc& value) {
 
 void Flatten(const std::string& prefix, const JsonDoc& object, Cells& cells) {
   for (const auto& [key, value] : object.items()) {
-    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    const std::string name = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
     if (value.is_object() && !value.empty()) {
       Flatten(name, value, cells);
     } else {
@@ -38,8 +40,8 @@ std::string Quoted(const std::string& text) {
   return quoted + '"';
 }
 
-// What tables show, where a document has several lists.
-constexpr std::string_view kTables[] = {"parts", "objects", "jobs", "artifacts", "files"};
+// What tables show, where a document has several lists; these may be empty.
+constexpr std::string_view kTables[] = {"parts", "objects", "jobs", "artifacts", "files", "events"};
 
 bool IsListOfObjects(const JsonDoc& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(),
@@ -59,7 +61,10 @@ std::string Line(const Range& cells) {
 }  // namespace
 
 std::string RenderCsv(const JsonDoc& document) {
-  auto list = std::find_if(document.begin(), document.end(), IsListOfObjects);
+  // Of what an empty list would hold, nobody can tell.
+  auto list = std::find_if(document.begin(), document.end(), [](const JsonDoc& value) {
+    return !value.empty() && IsListOfObjects(value);
+  });
   for (const std::string_view table : kTables) {
     const auto named = document.find(table);
     if (named == document.end() || !IsListOfObjects(*named)) continue;

@@ -30,6 +30,10 @@ TEST(Csv, ADocumentWithoutAListIsOneRow) {
             "version,at.host,keys\n1,h,[1]\n");
 }
 
+TEST(Csv, AnEmptyListThatIsNoTableDoesNotTakeTheRowAway) {
+  EXPECT_EQ(RenderCsv(*ParseJson(R"({"freeze": "f", "notes": []})")), "freeze,notes\nf,[]\n");
+}
+
 TEST(Csv, WhatWouldBreakALineIsQuoted) {
   const JsonDoc document{{"list", JsonDoc::array({JsonDoc{{"a,b", "x\"y\nz"}, {"c", "\r"}}})}};
   EXPECT_EQ(RenderCsv(document), "\"a,b\",c\n\"x\"\"y\nz\",\"\r\"\n");
@@ -37,6 +41,7 @@ TEST(Csv, WhatWouldBreakALineIsQuoted) {
 
 TEST(Csv, AnEmptyListGivesNoLine) {
   EXPECT_EQ(RenderCsv(*ParseJson(R"({"jobs": []})")), "");
+  EXPECT_EQ(RenderCsv(*ParseJson(R"({"job_id": "j", "events": []})")), "");
   EXPECT_EQ(RenderCsv(JsonDoc::object()), "");
 }
 

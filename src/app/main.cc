@@ -92,7 +92,7 @@ Result<OutputStyle> StyleFrom(OutputStyle style, const ResolvedOptions& options,
     return Status(Code::kInvalidArgument, fmt::format("--json and --output={}", output))
         .Explain(1010, "--json and --output", "keep one of them");
   }
-  style.is_csv = output == "csv";
+  style.is_csv = output == "csv" && !options.Bool("json");  // a flag beats the environment
   style.is_json = options.Bool("json") || output == "json" || style.is_csv;
   style.is_ndjson = output == "ndjson" || (is_streaming && options.Bool("json") &&
                                            !(is_output_given && output == "json"));
@@ -276,14 +276,17 @@ int UnknownCommand(std::string_view name, const OutputStyle& style) {
               style);
 }
 
+bool IsHelpFlag(std::string_view word) {
+  return word == "--help" || word == "-help" || word == "-h";
+}
+
 // Words that name no command: the first may be that of a group, whose commands are listed when help
 // is asked for.
 int HelpOfGroup(std::span<const std::string> words, bool asks_for_help, const OutputStyle& style) {
   const std::vector<CommandSpec> specs = CommandSpecs();
   const std::string list = GroupList(words[0], specs);
   if (list.empty()) return UnknownCommand(words[0], style);
-  if (words.size() > 1 && (words[1] == "--help" || words[1] == "-h" || words[1] == "-help"))
-    asks_for_help = true;
+  if (words.size() > 1 && IsHelpFlag(words[1])) asks_for_help = true;
   if (!asks_for_help) return UnknownCommand(fmt::format("{}", fmt::join(words, " ")), style);
   Output(style).Raw(list);
   return 0;
@@ -408,10 +411,7 @@ int Main(int argc, char** argv) {
       std::filesystem::path(argv[0]).filename().string().find("clickhouse") != std::string::npos;
   if (is_stand_in || (!words.empty() && words[0] == "engine")) {
     if (!is_stand_in) words.erase(words.begin());
-    const auto is_help = [](const std::string& word) {
-      return word == "--help" || word == "-help" || word == "-h";
-    };
-    if (std::any_of(words.begin(), words.end(), is_help)) {
+    if (std::any_of(words.begin(), words.end(), IsHelpFlag)) {
       Output out(style);
       out.Raw(EngineHelp());
       return Finish(out);
@@ -425,7 +425,7 @@ int Main(int argc, char** argv) {
     std::fwrite(text.data(), 1, text.size(), stderr);
     return 1;
   }
-  if (words[0] == "help" || words[0] == "--help" || words[0] == "-h" || words[0] == "-help") {
+  if (words[0] == "help" || IsHelpFlag(words[0])) {
     Output out(style);
     if (words.size() == 1) {
       out.Raw(words[0] == "help" ? CommandList(CommandSpecs()) : OverviewText());

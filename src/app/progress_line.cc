@@ -84,7 +84,7 @@ void ProgressLine::Show(double fraction, std::string_view detail, const Amounts&
   const int64_t now_ms = MonotonicMs();
   const Rates rates = window_.Add(now_ms, done);
   const std::string line = std::string(detail) + RateText(rates);
-  if (style.is_stderr_tty) {
+  if (style.is_stderr_tty && !style.is_ndjson) {
     if (is_drawn_ && now_ms - drawn_at_ms_ < kRedrawMs) return;
     Draw(fraction, line);
   } else {
@@ -118,7 +118,8 @@ void ProgressLine::Draw(double fraction, std::string_view detail) {
 
 void ProgressLine::Finish() {
   const std::lock_guard lock(mutex_);
-  if (!is_drawn_ || !input_.out.style().is_stderr_tty) return;
+  const OutputStyle& style = input_.out.style();
+  if (!is_drawn_ || !style.is_stderr_tty || style.is_ndjson) return;
   std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
   is_drawn_ = false;

@@ -34,7 +34,8 @@ class RateWindow {
 std::string RateText(const Rates& rates);
 
 // One line on stderr, redrawn at most 5 times a second on a terminal; elsewhere one line at the
-// start, every 30 s or 10 %, and at the end (user-experience §4.2). Thread-safe; never fails.
+// start, every 30 s or 10 %, and at the end (user-experience §4.2); with NDJSON an object on stdout
+// instead, as often as such a line. Thread-safe; never fails.
 class ProgressLine {
  public:
   ProgressLine(const CommandInput& input, std::string verb);

@@ -118,10 +118,6 @@ Status CheckWorkDir(const std::filesystem::path& folder, bool is_private) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 std::string HostName() {
   char host[256] = {};
   return gethostname(host, sizeof(host) - 1) == 0 ? std::string(host) : std::string("unknown");

@@ -46,7 +46,8 @@ class BucketStores {
 
   const CommandInput& input_;
   std::mutex mutex_;
-  std::unique_ptr<RateLimit> download_, upload_;  // of all stores together; null: no limit
+  // Of all stores together; null: no limit.
+  std::unique_ptr<RateLimit> download_, upload_;                // guarded by mutex_
   std::map<std::string, std::unique_ptr<ObjectStore>> stores_;  // guarded by mutex_
 };
 

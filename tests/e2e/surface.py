@@ -294,6 +294,15 @@ def test_every_document_parses(folder, server, place):
     check({line["type"] for line in lines[:-1]} == {"part", "progress"}, "objects of rewrite: %s" % lines)
     check(not [fault for line in lines[:-1] for fault in schemas.of_object("rewrite", line)], "objects of rewrite: %s" % lines)
     check(not schemas.of_document("rewrite", lines[-1]), "the document at the end: %s" % lines[-1])
+    # The same with a terminal beside it.
+    shown = plain(rig, "shown", rows=10)
+    shown.freeze()
+    ours, theirs = pty.openpty()
+    done = subprocess.run([BINARY, *shown.upload_words(), "--output=ndjson"], stdout=subprocess.PIPE, stderr=theirs, env=rig.surroundings(), check=True)
+    os.close(ours)
+    os.close(theirs)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    check(lines[:-1] and {line["type"] for line in lines[:-1]} == {"progress"}, "objects of upload-freeze: %s" % lines)
     # Quiet: only the id.
     third = plain(rig, "quiet", rows=10)
     third.freeze()
@@ -390,6 +399,10 @@ def test_tables_as_csv(folder, server, place):
     rig.run(*job.worker_words())
     check(len(rows("verify", job.id, *rig.state, *rig.store)) >= 1, "verify as CSV")
     check(rows("version")[0]["version"], "version as CSV")
+    rig.environment["PARTFORGE_OUTPUT"] = "csv"
+    check(rig.run("version")[1].startswith("version,"), "CSV by the environment")
+    check(rig.json("version")["version"], "a flag beats the environment")
+    del rig.environment["PARTFORGE_OUTPUT"]
     _, out, err = rig.run("job-status", "--job-id=none", *rig.state, "--output=csv", expect=None)
     check(out == "" and err.startswith("error[PF"), "an error beside CSV: %s%s" % (out, err))
 
@@ -398,16 +411,15 @@ def test_logs_are_rotated_and_limits_looked_at(folder, server, place):
     rig = Rig(folder, server, place, "rotated")
     rig.run("migrate", *rig.state)
     log = os.path.join(folder, "log")
-    process = subprocess.Popen([BINARY, "worker", *rig.state, *rig.store, *rig.scratch, "--log-file=" + log, "--log-level=debug", "--nice=7"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = rig.start("worker", *rig.state, *rig.store, *rig.scratch, "--log-file=" + log, "--log-level=debug", "--nice=7", "--metrics-addr=none")
     eventually(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "a log file")
     check(os.getpriority(os.PRIO_PROCESS, process.pid) == 7, "the priority")
     os.rename(log, log + ".1")
     process.send_signal(signal.SIGHUP)
     eventually(lambda: os.path.exists(log), "a log file after SIGHUP")
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    check(process.returncode == 0 and err == "", "the worker ended with %s: %s" % (process.returncode, err))
+    err = rig.end(process)[2]
+    check(err == "", "beside the log file: %s" % err)
     check(os.path.getsize(log + ".1") > 0, "the lines before the rotation")
     rig.refused(7015, None, "worker", *rig.state, "--log-file=" + os.path.join(folder, "none", "log"))
     for flag, number in (("--nice=20", 1005), ("--threads=-1", 1005), ("--tls-ca=" + os.path.join(folder, "none"), 1005),

@@ -3,19 +3,17 @@
 
   data_interop.py WRITER GOLDEN_DIR
 
-Ends with 77 (skipped) and says so when these packages are absent:
-  pip install fastavro==1.13.1 pyiceberg==0.12.0 pyarrow==26.0.1 pyroaring==1.2.0 backports.zstd cramjam
-PARTFORGE_INTEROP_PYTHON names the interpreter that has them.
+Ends with 77 (skipped) and says so when what `scripts/setup --with-interop` installs is absent. PARTFORGE_INTEROP_PYTHON
+names the interpreter that has the Python packages.
 """
 import os
 import subprocess
 import sys
 import tempfile
 
-python = os.environ.get("PARTFORGE_INTEROP_PYTHON")
-if python and not os.environ.get("PARTFORGE_INTEROP_IN"):
-    os.environ["PARTFORGE_INTEROP_IN"] = "1"
-    os.execv(python, [python] + sys.argv)
+import checking
+
+checking.use_interpreter()
 try:
     import fastavro
     import pyroaring
@@ -23,8 +21,9 @@ try:
     from pyiceberg.manifest import ManifestFile, read_manifest_list
     from pyiceberg.table.puffin import PuffinFile
 except ImportError as missing:
-    print("SKIPPED: interop of data with other implementations: %s" % missing, file=sys.stderr)
-    sys.exit(77)
+    checking.skip(missing)
+
+from checking import check
 
 writer, golden = sys.argv[1:3]
 
@@ -38,13 +37,6 @@ def records(path):
         return list(fastavro.reader(file))
 
 
-def check(name, ok):
-    print("%s %s" % ("ok  " if ok else "FAIL", name))
-    if not ok:
-        check.failed += 1
-
-
-check.failed = 0
 with tempfile.TemporaryDirectory() as out:
     subprocess.run([writer, golden, out], check=True)
     wanted = records(os.path.join(golden, "fastavro_null.avro"))
@@ -84,4 +76,4 @@ with tempfile.TemporaryDirectory() as out:
     with open(os.path.join(out, "bitmap64.bin"), "rb") as file:
         check("pyroaring reads 64 bits",
               list(pyroaring.BitMap64.deserialize(file.read())) == positions(0) + [(3 << 32) + 7])
-sys.exit(1 if check.failed else 0)
+checking.end("all readers agree")

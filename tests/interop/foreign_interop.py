@@ -13,38 +13,25 @@ import subprocess
 import sys
 import tempfile
 
-python = os.environ.get("PARTFORGE_INTEROP_PYTHON")
-if python and not os.environ.get("PARTFORGE_INTEROP_IN"):
-    os.environ["PARTFORGE_INTEROP_IN"] = "1"
-    os.execv(python, [python] + sys.argv)
+import checking
+
+checking.use_interpreter()
 try:
     import duckdb
     import pyarrow
     import pyarrow.orc
     import pyarrow.parquet
 except ImportError as missing:
-    print("SKIPPED: files of other writers: %s" % missing, file=sys.stderr)
-    sys.exit(77)
+    checking.skip(missing)
 
 import engine_reader
 import java_reader
 import parquet_facts
+from checking import check
 from plain_rows import first_difference, plain_row
 
-if java_reader.lib() is None or engine_reader.library() is None:
-    print("SKIPPED: files of Java's writers and the engine: not installed", file=sys.stderr)
-    sys.exit(77)
-
+checking.need_java_and_engine()
 ROWS = 1000
-failed = 0
-
-
-def check(name, ok, detail=""):
-    global failed
-    if not ok:
-        failed += 1
-        if failed <= 40:
-            print("FAIL %s %s" % (name, detail))
 
 
 def ours(paths):
@@ -179,5 +166,4 @@ with tempfile.TemporaryDirectory() as out:
     with_index = sum("mins" in column for path in parquet if not isinstance(said[path], str)
                      for group in said[path]["groups"] for column in group["columns"])
     check("many columns have a page index", with_index > 300, with_index)
-print("FAILED: %d" % failed if failed else "all writers' files are read, %d with page indexes of %d columns" % (len(got), with_index))
-sys.exit(1 if failed else 0)
+checking.end("all writers' files are read, %d with page indexes of %d columns" % (len(got), with_index))

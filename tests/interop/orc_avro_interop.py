@@ -7,7 +7,6 @@ ids, rows and ORC's statistics with those of a Parquet file that DuckDB reads.
 Ends with 77 (skipped) and says so when what `scripts/setup --with-interop` installs is absent. PARTFORGE_INTEROP_PYTHON
 names the interpreter that has the Python packages.
 """
-import datetime
 import decimal
 import json
 import os
@@ -15,81 +14,34 @@ import subprocess
 import sys
 import tempfile
 
-python = os.environ.get("PARTFORGE_INTEROP_PYTHON")
-if python and not os.environ.get("PARTFORGE_INTEROP_IN"):
-    os.environ["PARTFORGE_INTEROP_IN"] = "1"
-    os.execv(python, [python] + sys.argv)
+import checking
+
+checking.use_interpreter()
 try:
     import duckdb
     import fastavro
 except ImportError as missing:
-    print("SKIPPED: interop of ORC and Avro with other implementations: %s" % missing, file=sys.stderr)
-    sys.exit(77)
+    checking.skip(missing)
 
 import engine_reader
 import java_reader
+from checking import check
+from plain_rows import first_difference, plain_row
 
-if java_reader.lib() is None or engine_reader.library() is None:
-    print("SKIPPED: interop of ORC and Avro with the Java references and the engine: not installed", file=sys.stderr)
-    sys.exit(77)
-
+checking.need_java_and_engine()
 ORC = ("none", "zlib", "snappy", "lz4", "zstd")
 AVRO = ("null", "deflate", "snappy", "zstandard")
 NAMES = ("i", "n", "d", "b", "s", "y", "x", "w", "t", "e", "l", "r", "m")
-EPOCH = datetime.datetime(1970, 1, 1)
-failed = 0
 
 
-def check(name, ok, detail=""):
-    global failed
-    if not ok:
-        failed += 1
-        print("FAIL %s %s" % (name, detail))
+def rows_of(records):
+    """Rows as any reader gives them, in one form."""
+    return [plain_row(record if isinstance(record, dict) else dict(zip(NAMES, record))) for record in records]
 
 
-def micros(value):
-    if value is None or isinstance(value, int):
-        return value
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    return (value - EPOCH) // datetime.timedelta(microseconds=1)
-
-
-def days(value):
-    return value if value is None or isinstance(value, int) else (value - EPOCH.date()).days
-
-
-def text_of_decimal(value):
-    return value if value is None or isinstance(value, str) else format(value, "f")
-
-
-def text_of_bytes(value):
-    return value if value is None or isinstance(value, str) else bytes(value).hex()
-
-
-def pairs(value):
-    if value is None:
-        return None
-    return sorted(list(pair) for pair in (value.items() if isinstance(value, dict) else value))
-
-
-def plain(row):
-    """A row as every reader says it, in one form."""
-    row = dict(zip(NAMES, row)) if not isinstance(row, dict) else dict(row)
-    row["y"] = text_of_bytes(row["y"])
-    row["x"], row["w"] = text_of_decimal(row["x"]), text_of_decimal(row["w"])
-    row["t"], row["e"], row["m"] = micros(row["t"]), days(row["e"]), pairs(row["m"])
-    return row
-
-
-def first_difference(got, wanted):
-    if len(got) != len(wanted):
-        return "%d rows, not %d" % (len(got), len(wanted))
-    for i, (a, b) in enumerate(zip(got, wanted)):
-        for name in NAMES:
-            if a.get(name) != b[name]:
-                return "row %d, %s: %r, not %r" % (i, name, a.get(name), b[name])
-    return ""
+def same_rows(label, records, wanted):
+    difference = first_difference(rows_of(records), wanted)
+    check(label + ": rows", not difference, difference)
 
 
 def ids_of_avro(schema, path="", found=None):
@@ -135,9 +87,9 @@ ORC_IDS = {ORC_NAMES.get(name, name): number for name, number in AVRO_IDS.items(
 with tempfile.TemporaryDirectory() as out:
     subprocess.run([sys.argv[1], out], check=True)
     path = lambda name: os.path.join(out, name)
-    wanted = [plain(row) for row in duckdb.sql(
+    wanted = rows_of(duckdb.sql(
         "select * exclude (file_row_number) from read_parquet('%s', file_row_number=true) order by file_row_number"
-        % path("rows.parquet")).fetchall()]
+        % path("rows.parquet")).fetchall())
     check("the rows are there", len(wanted) == 1600)
 
     # check: DATA-24
@@ -152,8 +104,7 @@ with tempfile.TemporaryDirectory() as out:
         check("Java ORC, %s: ids" % codec, ids == ORC_IDS, ids)
         check("Java ORC, %s: what is required" % codec, attributes.get("n:iceberg.required") == "true"
               and attributes.get("i:iceberg.required") == "false")
-        rows = [plain(json.loads(line)) for line in got[1:]]
-        check("Java ORC, %s: rows" % codec, rows == wanted, first_difference(rows, wanted))
+        same_rows("Java ORC, " + codec, map(json.loads, got[1:]), wanted)
     for name, said in java_reader.statistics(classes, [path(c + ".orc") for c in ORC]).items():
         check("Java ORC: statistics of %s: %s" % (name, said), not isinstance(said, str)
               and (len(said["stripes"]) > 1 or not name.endswith("none.orc")))
@@ -168,8 +119,7 @@ with tempfile.TemporaryDirectory() as out:
         check("Java Avro, " + codec, got and got[0].startswith("SCHEMA "), got[:1])
         ids = ids_of_avro(json.loads(got[0][len("SCHEMA "):]))
         check("Java Avro, %s: ids" % codec, {name: ids.get(name) for name in AVRO_IDS} == AVRO_IDS, ids)
-        rows = [plain(json.loads(line)) for line in got[1:]]
-        check("Java Avro, %s: rows" % codec, rows == wanted, first_difference(rows, wanted))
+        same_rows("Java Avro, " + codec, map(json.loads, got[1:]), wanted)
         with open(path(codec + ".avro"), "rb") as file:
             try:
                 reader = fastavro.reader(file)
@@ -179,8 +129,7 @@ with tempfile.TemporaryDirectory() as out:
                 continue
             ids = ids_of_avro(reader.writer_schema)
             check("fastavro, %s: ids" % codec, {name: ids.get(name) for name in AVRO_IDS} == AVRO_IDS, ids)
-            rows = [plain(record) for record in records]
-            check("fastavro, %s: rows" % codec, rows == wanted, first_difference(rows, wanted))
+            same_rows("fastavro, " + codec, records, wanted)
 
     # The engine reads ORC by a library of its own line; text forms of dates are left to the others.
     query = ("SELECT toString(i), n, d, b, s, hex(y), toString(toDecimal64(x, 2)), toString(w), l, r.p, r.q, m FROM "
@@ -201,5 +150,4 @@ with tempfile.TemporaryDirectory() as out:
             if not same:
                 check("the engine, ORC %s: rows" % codec, False, "%r, not %r" % (row, want))
                 break
-print("FAILED: %d" % failed if failed else "all readers agree")
-sys.exit(1 if failed else 0)
+checking.end("all readers agree")

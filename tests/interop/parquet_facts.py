@@ -1,5 +1,6 @@
 """Statistics and page indexes of Parquet files, said by three: `partforge file inspect`, parquet-java, and the rows."""
 import datetime
+import decimal
 import json
 import math
 import subprocess
@@ -9,7 +10,6 @@ import plain_rows
 DAY = datetime.date(1970, 1, 1)
 CODECS = {"UNCOMPRESSED": "none"}
 ENCODINGS = {"RLE_DICTIONARY": "dictionary"}
-REPEATED = ("list", "key_value", "array", "bag")
 CUT_BYTES = 16  # no writer cuts shorter bounds
 
 
@@ -43,11 +43,11 @@ def shown_equal(a, b):
     return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
-def in_order(value):
+def order_of(kind):
     """What values of a leaf are compared by: text and bytes by their bytes, decimals by number."""
-    if isinstance(value, str):
-        return value.encode()
-    return value
+    if kind.startswith("decimal("):
+        return decimal.Decimal
+    return lambda value: value.encode() if isinstance(value, str) else value
 
 
 def compare(label, document, java, rows, may_be_inexact, check):
@@ -71,7 +71,7 @@ class Chunk:
     def __init__(self, label, ours, java, kind, rows, may_be_inexact, check):
         self.label, self.ours, self.java, self.kind, self.rows = label, ours, java, kind, rows
         self.may_be_inexact, self.report = may_be_inexact, check
-        self.is_repeated = any(part in REPEATED for part in ours["path"].split(".")[1:])
+        self.is_repeated = any(part in plain_rows.REPEATED for part in ours["path"].split(".")[1:])
         self.entries = [plain_rows.leaf_entries(row, ours["path"]) for row in rows]
 
     def check(self, what, ok, detail=""):
@@ -120,9 +120,8 @@ class Chunk:
             self.order()
 
     def order(self):
-        bounds = [(in_order(low), in_order(high)) for low, high in zip(self.java["mins"], self.java["maxs"]) if low is not None]
-        if self.kind.startswith("decimal("):
-            bounds = [(float(low.decode()), float(high.decode())) for low, high in bounds]
+        key = order_of(self.kind)
+        bounds = [(key(low), key(high)) for low, high in zip(self.java["mins"], self.java["maxs"]) if low is not None]
         pairs = list(zip(bounds, bounds[1:]))
         rises = all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairs)
         falls = all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
@@ -134,10 +133,7 @@ class Chunk:
         values = [entry for entry in entries if entry is not None and not (isinstance(entry, float) and math.isnan(entry))]
         if low is None or not values:
             return
-        if self.kind.startswith("decimal("):
-            key = lambda value: int(value.replace(".", ""))
-        else:
-            key = in_order
+        key = order_of(self.kind)
         least, most = min(map(key, values)), max(map(key, values))
         self.check(what + ": least", key(low) <= least, "%r above %r" % (low, least))
         self.check(what + ": greatest", key(high) >= most, "%r below %r" % (high, most))

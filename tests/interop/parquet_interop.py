@@ -13,37 +13,22 @@ import subprocess
 import sys
 import tempfile
 
-python = os.environ.get("PARTFORGE_INTEROP_PYTHON")
-if python and not os.environ.get("PARTFORGE_INTEROP_IN"):
-    os.environ["PARTFORGE_INTEROP_IN"] = "1"
-    os.execv(python, [python] + sys.argv)
+import checking
+
+checking.use_interpreter()
 try:
     import duckdb
     import pyarrow.parquet as parquet
 except ImportError as missing:
-    print("SKIPPED: interop of Parquet with other implementations: %s" % missing, file=sys.stderr)
-    sys.exit(77)
+    checking.skip(missing)
 
 import engine_reader
 import java_reader
 import parquet_facts
+from checking import check
 from plain_rows import first_difference, plain_row
 
-if java_reader.lib() is None or engine_reader.library() is None:
-    print("SKIPPED: interop of Parquet with parquet-java and the engine: not installed", file=sys.stderr)
-    sys.exit(77)
-
-failed = 0
-
-
-def check(name, ok, detail=""):
-    global failed
-    if not ok:
-        failed += 1
-        if failed <= 40:
-            print("FAIL %s %s" % (name, detail))
-
-
+checking.need_java_and_engine()
 NAMES = ("i", "n", "d", "b", "s", "u", "t", "x", "l", "r", "m", "h", "v")
 FILES = ("in0", "in1", "in2", "copied", "stitched", "written", "filtered")
 
@@ -153,5 +138,4 @@ with tempfile.TemporaryDirectory() as out:
     check_java(folders)
 print("\n".join(skipped))
 check("most files are read by parquet-java", len(skipped) <= len(folders) * len(FILES) // 2)
-print("FAILED: %d" % failed if failed else "all readers agree")
-sys.exit(1 if failed else 0)
+checking.end("all readers agree")

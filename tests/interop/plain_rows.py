@@ -5,6 +5,7 @@ import math
 import uuid
 
 EPOCH = datetime.datetime(1970, 1, 1)
+REPEATED = ("list", "key_value", "array", "bag")   # levels of Parquet's lists and maps that hold no field
 
 
 def plain(value, is_map=False):
@@ -65,7 +66,7 @@ def first_difference(got, wanted):
 def leaf_entries(row, path):
     """The entries of a leaf in a row, None for each place without a value: as many as the file has levels."""
     top, *inner = path.split(".")
-    return entries(row[top], [part for part in inner if part not in ("list", "key_value", "array", "bag")])
+    return entries(row[top], [part for part in inner if part not in REPEATED])
 
 
 def entries(value, inner):

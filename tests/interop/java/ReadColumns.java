@@ -12,7 +12,7 @@ import org.apache.parquet.hadoop.ParquetReader;
 import org.apache.parquet.hadoop.example.GroupReadSupport;
 
 /**
- * Prints the rows of files as the Java implementations read them, one line a row behind "== FILE".
+ * Prints the rows of files as the Java implementations read them, one line a row behind "== FILE",
  * as Json has them. FILE.parquet?n=7 asks for the rows whose int column n is 7, by statistics, page
  * index and bloom filters. The schema of ORC and Avro with its attributes goes before their rows.
  */
