@@ -265,7 +265,8 @@ bool ColumnStitcher::DictionariesAreStoredAlike() const {
   return true;
 }
 
-// Of many dictionaries two are open at once.
+// Of many dictionaries two are open at once; where none serves all, they stay so, as they are
+// needed again.
 Result<ColumnStitcher::Chunk*> ColumnStitcher::FindServingDictionary() {
   Chunk* longest = nullptr;
   for (Chunk& chunk : chunks_) {
@@ -278,13 +279,12 @@ Result<ColumnStitcher::Chunk*> ColumnStitcher::FindServingDictionary() {
     const std::string &own = *chunk.dictionary->plain, &most = *longest->dictionary->plain;
     const bool is_longer = own.size() > most.size();
     const bool goes_on = is_longer ? own.starts_with(most) : most.starts_with(own);
-    CloseDictionary(is_longer ? *longest : chunk);
-    if (is_longer) longest = &chunk;
     if (!goes_on) {
-      CloseDictionary(*longest);
       longest = nullptr;
       break;
     }
+    CloseDictionary(is_longer ? *longest : chunk);
+    if (is_longer) longest = &chunk;
   }
   return longest;
 }
@@ -298,6 +298,7 @@ Result<bool> ColumnStitcher::UniteDictionaries() {
                           .bytes_max = options_.dictionary_bytes_max});
   for (Chunk& chunk : chunks_) {
     if (!chunk.entry_count) continue;
+    const bool was_open = chunk.dictionary.has_value();
     PF_TRY(OpenDictionary(chunk));
     const auto& own = chunk.dictionary->entries;
     PF_ASSIGN(chunk.map_grant, Charge(static_cast<int64_t>(own.size() * sizeof(chunk.map[0])),
@@ -307,17 +308,18 @@ Result<bool> ColumnStitcher::UniteDictionaries() {
     for (size_t i = 0; i < own.size(); ++i) {
       const auto index = united.Add(own[i]);
       if (!index) {
-        CloseDictionary(chunk);
+        if (!was_open) CloseDictionary(chunk);
         return false;
       }
       chunk.map[i] = *index;
       is_identity = is_identity && *index == i;
     }
-    CloseDictionary(chunk);
+    if (!was_open) CloseDictionary(chunk);
     if (!is_identity) continue;
     chunk.map = {};
     chunk.map_grant.Release();
   }
+  for (Chunk& chunk : chunks_) CloseDictionary(chunk);
   dictionary_entries_ = united.entry_count();
   dictionary_plain_ = united.TakeBytes();
   return true;

@@ -79,7 +79,7 @@ class ColumnStitcher {
   Status OpenDictionary(Chunk& chunk);
   static void CloseDictionary(Chunk& chunk);
   bool DictionariesAreStoredAlike() const;
-  // The one that all others begin; null when there is none. Leaves it open.
+  // The longest, when all others are its beginning; else null. Leaves two open at most.
   Result<Chunk*> FindServingDictionary();
   Result<bool> UniteDictionaries();
 
