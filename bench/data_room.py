@@ -14,6 +14,7 @@ PARTFORGE_INTEROP_PYTHON names an interpreter that has them.
 import argparse
 import glob
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -249,7 +250,7 @@ def deletes(rows, reps):
         way = json.loads(line)
         if way["way"].startswith(("delete 1 % clustered", "delete 0.1 % scattered", "decode")):
             found.setdefault(way["inputs"], {})[way["way"]] = {
-                "cpu_s": way["cpu_s"], "wall_s": way["cpu_s"], "peak_mib": 0.0, "spread": "%.2f–%.2f" % (way["min_s"], way["max_s"])}
+                "cpu_s": way["cpu_s"], "wall_s": math.nan, "peak_mib": 0.0, "spread": "%.2f–%.2f" % (way["min_s"], way["max_s"])}
     return found
 
 

@@ -56,9 +56,8 @@ class AvroFileReader {
 
   const AvroHeader& header() const { return header_; }
   const std::string& file_name() const { return file_name_; }
-  int64_t next_offset() const {
-    return offset_;
-  }  // of the next block; nothing before is read again
+  // Of the next block; nothing before is read again.
+  int64_t next_offset() const { return offset_; }
   // The next block, decompressed; none at the end of the file.
   Result<std::optional<AvroBlock>> NextBlock(const Context& ctx);
   // Cursor over a block of this reader, sharing the file's allowance of data without bytes.

@@ -7,9 +7,6 @@
 namespace partforge::data {
 namespace {
 
-// Names of columns, with those around them: a hostile file could make them as long as it likes.
-constexpr size_t kPathBytesMax = size_t{16} << 20;
-
 // Lists the fields of a record, each before those inside of it. Schemas that contain themselves are
 // refused when they are parsed, and what a schema is when it is written out is bounded there.
 class Columns {
@@ -25,11 +22,7 @@ class Columns {
 
  private:
   Status Add(const AvroType& type, const std::string& path, int32_t id) {
-    path_bytes_ += path.size();
-    if (path_bytes_ > kPathBytesMax) {
-      return Status(Code::kCorruption,
-                    fmt::format("names of columns above {} bytes", kPathBytesMax));
-    }
+    PF_TRY(CountPath(path, path_bytes_));
     ColumnReport column;
     column.path = path;
     column.field_id = id;

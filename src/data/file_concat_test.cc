@@ -35,27 +35,15 @@ TEST_F(FileConcat, ListsOfDecimalsLoseTheirDeletedRows) {
                                            .bytes = 1,
                                            .reason = "deleted rows"}};
   const auto read_schema = Read("a", nullptr)->schema();
-  RollingSink sink(store_,
-                   [&](const Context& ctx, int64_t) -> Result<RollingSink::Opened> {
-                     RollingSink::Opened opened{.key = "out", .sink = nullptr};
-                     ParquetSinkOptions options;
-                     options.schema_of = &inputs[0].file->footer;
-                     PF_ASSIGN(opened.sink, ParquetSink::Open(ctx, Create("out"), "out",
-                                                              read_schema, options, memory_));
-                     return opened;
-                   },
-                   {.size_bytes = INT64_MAX});
   RewriteCounts counts;
-  const Status status =
-      RunRewrite(ctx_, inputs, steps, target, read_schema, {}, sink, memory_, counts);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  const auto written = sink.Close(ctx_);
-  ASSERT_TRUE(written.ok()) << written.status().ToString();
+  const auto written =
+      RunSteps(inputs, steps, target, read_schema, counts, {.size_bytes = INT64_MAX});
+  ASSERT_EQ(written.size(), 1U);
   std::vector<int64_t> live;
   for (int64_t i = 0; i < 399; ++i) {
     if (i != 3) live.push_back(i);
   }
-  ExpectSameRows(*Read("out", nullptr), *data::testing::TakeRows(*ToTable({batch}), live));
+  ExpectSameRows(*Read(written[0].key, nullptr), *data::testing::TakeRows(*ToTable({batch}), live));
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ namespace {
 using namespace parquet_field;  // NOLINT: names of parquet.thrift
 
 std::string TextField(const ThriftValue& record, int16_t id) {
-  const ThriftValue* field = record.Find(id);
-  return field != nullptr && field->type() == ThriftType::kBinary ? field->AsBinary() : "";
+  return BytesField(record, id).value_or("");
 }
 
 void AddName(std::vector<std::string>& names, std::string_view name) {
@@ -245,6 +244,13 @@ Result<FileFormat> DetectFormat(const Context& ctx, ByteSource& source,
                 fmt::format("inspect: the first bytes are of no format we read (Parquet, ORC, "
                             "Avro, Puffin): {}",
                             file_name));
+}
+
+Status CountPath(std::string_view path, size_t& path_bytes) {
+  constexpr size_t kPathBytesMax = size_t{16} << 20;
+  path_bytes += path.size();
+  if (path_bytes <= kPathBytesMax) return {};
+  return Status(Code::kCorruption, fmt::format("names of columns above {} bytes", kPathBytesMax));
 }
 
 Result<FileReport> InspectFile(const Context& ctx, ByteSource& source, std::string file_name,

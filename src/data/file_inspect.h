@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -101,6 +102,10 @@ struct FileReport {
   int64_t block_count = 0;   // Avro
   std::string schema_text;   // Avro: the JSON
 };
+
+// Adds a path to those reported so far. kCorruption when they take more than 16 MiB together, with
+// the names around each: a hostile file could make them as long as it likes.
+Status CountPath(std::string_view path, size_t& path_bytes);
 
 enum class Inspection : uint8_t {
   kFooter,  // metadata alone; Avro: the blocks are walked over, since nothing else counts rows

@@ -1,6 +1,7 @@
 #include "data/file_merge.h"
 
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
 #include <fmt/format.h>
 
 #include <algorithm>

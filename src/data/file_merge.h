@@ -32,8 +32,8 @@ struct FileMergeOptions {
 // memory allows; where the pages that all of them hold at once are still too many, those opened so
 // far are merged into a run in `space` first, neighbours with neighbours, so that rows of one key
 // keep the order of the files. A merge function sees all rows of a key at once; `RowAt::source`
-// then counts runs, not files. References must outlive the result. kRefused for dictionary columns
-// when a run is needed.
+// then counts runs, not files. References must outlive the result. kRefused when the indices of a
+// dictionary column have no room for the distinct values that come together in a batch.
 Result<std::unique_ptr<BatchSource>> MergeFiles(const Context& ctx, std::vector<MergeFile> files,
                                                 const KeyEncoder& keys, MergeFunction* function,
                                                 const FileMergeOptions& options, SpillSpace& space,

@@ -229,9 +229,10 @@ class FileVerifier {
     for (const auto& [group, leaf] : chosen) {
       PF_ASSIGN(Chunk chunk, Open(ctx, group, leaf));
       PF_ASSIGN(const std::vector<PageSpot> pages, chunk.pages.Find(ctx));
+      if (pages.empty()) return WrongRows(ctx, chunk, 0);
       const size_t number = RandomBelow(ctx.random, pages.size());
-      spots.emplace_back(number, pages.empty() ? PageSpot() : pages[number]);
-      if (const auto& offsets = chunk.pages.offsets(); offsets && !offsets->pages.empty()) {
+      spots.emplace_back(number, pages[number]);
+      if (const auto& offsets = chunk.pages.offsets()) {
         // The dictionary, if any, stands before the first page.
         const int64_t chunk_begin = chunk.pages.chunk().bytes.offset;
         ranges.push_back(
@@ -242,7 +243,6 @@ class FileVerifier {
     }
     source_.Fetch(ctx, ranges);
     for (size_t i = 0; i < chunks.size(); ++i) {
-      if (spots[i].second.bytes.length == 0) continue;
       PF_ASSIGN(const bool is_read, CheckPage(ctx, chunks[i], spots[i].first, spots[i].second));
       if (is_read) PF_TRY(CompareRowsOfPage(ctx, chunks[i], spots[i].second));
     }
@@ -267,12 +267,7 @@ class FileVerifier {
     }
     source_.DropBefore(INT64_MAX);
     if (!has_seen_all) return {};
-    if (rows != RowCount(group)) {
-      return Blame(ctx, chunk, std::nullopt,
-                   Status(Code::kCorruption,
-                          fmt::format("check {}: its pages hold {} rows, the footer says {}",
-                                      chunk.pages.what(), rows, RowCount(group))));
-    }
+    if (rows != RowCount(group)) return WrongRows(ctx, chunk, rows);
     return Blame(ctx, chunk, std::nullopt, chunk.claims.CheckNulls(chunk.pages, nulls));
   }
 
@@ -333,6 +328,13 @@ class FileVerifier {
     ++counts_.pages_compared;
     counts_.rows_compared += rows;
     return {};
+  }
+
+  Status WrongRows(const Context& ctx, const Chunk& chunk, int64_t rows) {
+    return Blame(ctx, chunk, std::nullopt,
+                 Status(Code::kCorruption,
+                        fmt::format("check {}: its pages hold {} rows, the footer says {}",
+                                    chunk.pages.what(), rows, RowCount(chunk.group))));
   }
 
   // The failure, or that of the input whose pages or statements were copied and are wrong already.

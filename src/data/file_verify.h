@@ -38,10 +38,10 @@ struct WrittenObject {
 
 struct VerifyCounts {
   int64_t pages = 0;  // that were decoded and compared with what the file says of them
-  int64_t pages_compared =
-      0;                      // of these, with rows of the inputs (all rows where the mode is full)
+  // Of these, with rows of the inputs: where the mode is full all of them, by whole rows.
+  int64_t pages_compared = 0;
   int64_t rows_compared = 0;  // of a column where the mode is a sample, else whole rows
-  int64_t pages_unread = 0;   // that only the library can read: left out of a sample
+  int64_t pages_unread = 0;   // that only the library can read: not looked into
 };
 
 // What RunRewrite did: rows of the inputs, without the deleted ones, in the schema of the target.

@@ -180,29 +180,13 @@ TEST_F(FileVerify, WhatWasRewrittenRightIsFoundRight) {
     if (round % 5 == 2) target.codec = ParquetCodecNumber(ParquetCodec::kZstd);
     const auto steps = PlanRewrite(inputs, target);
     ASSERT_TRUE(steps.ok()) << steps.status().ToString();
-    const auto factory = [&](const Context& ctx, int64_t number) -> Result<RollingSink::Opened> {
-      RollingSink::Opened opened{.key = fmt::format("out/{}", number), .sink = nullptr};
-      ParquetSinkOptions options;
-      options.schema_of = &inputs[0].file->footer;
-      options.page_rows = 100;
-      PF_ASSIGN(opened.sink,
-                ParquetSink::Open(ctx, Create(opened.key), opened.key, schema, options, memory_));
-      return opened;
-    };
-    RollingSink sink(store_, factory, {.size_bytes = round % 4 == 1 ? 30'000 : 1 << 30});
     RewriteCounts counts;
-    const Status status =
-        RunRewrite(ctx_, inputs, *steps, target, schema, {}, sink, memory_, counts);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-    const auto files = sink.Close(ctx_);
-    ASSERT_TRUE(files.ok());
+    const auto files =
+        RunSteps(inputs, *steps, target, schema, counts,
+                 {.size_bytes = round % 4 == 1 ? 30'000 : 1 << 30}, {.page_rows = 100});
+    if (HasFailure()) return;
     std::vector<std::unique_ptr<ByteSource>> objects;
-    std::vector<WrittenObject> outputs;
-    for (const WrittenFile& file : *files) {
-      objects.push_back(Object(file.key));
-      outputs.push_back(
-          {.bytes = objects.back().get(), .name = file.key, .row_count = file.row_count});
-    }
+    const auto outputs = OpenWritten(files, objects);
     const VerifiedRewrite rewrite{.inputs = inputs, .target = target, .schema = schema};
     const Context ctx{ctx_.clock,   random_,     ctx_.faults, ctx_.log,
                       ctx_.metrics, ctx_.memory, ctx_.stop};
@@ -323,6 +307,23 @@ TEST_F(FileVerify, RowsThatAFooterMakesUpAreSeen) {
                                {.bytes = object.get(), .name = "out", .row_count = 501}, memory_);
   ASSERT_FALSE(full.ok());
   EXPECT_EQ(full.status().code(), Code::kCorruption) << full.status().ToString();
+}
+
+TEST_F(FileVerify, RowsWithoutAPageAreSeen) {
+  const auto schema = arrow::schema({arrow::field("l", arrow::list(arrow::int32()))});
+  Write("in", {RandomBatch(random_, schema, 500)});
+  Transcribe("in", "out", [](TransitChunk& chunk, int64_t&) {
+    chunk.pages.clear();
+    chunk.offsets.reset();
+    chunk.index.reset();
+    for (const int16_t id : {column_metadata::kNumValues, column_metadata::kTotalCompressedSize,
+                             column_metadata::kTotalUncompressedSize}) {
+      chunk.metadata().Set(id, ThriftValue::I64(0));
+    }
+    chunk.metadata().Remove(column_metadata::kDictionaryPageOffset);
+    chunk.metadata().Remove(column_metadata::kStatistics);
+  });
+  ExpectSeenAlways("in", "out", schema, Code::kCorruption);
 }
 
 TEST_F(FileVerify, WhatAnInputSaysWrongIsToldOfTheInput) {

@@ -4,11 +4,10 @@
 #include <arrow/util/key_value_metadata.h>
 
 #include "data/schema_mapping.h"
+#include "data/type_mapping.h"
 
 namespace partforge::data {
 namespace {
-
-using arrow::Type;
 
 // Exchanges one key of field metadata for another, nested fields included.
 std::shared_ptr<arrow::Field> RenameKey(const std::shared_ptr<arrow::Field>& field,
@@ -16,23 +15,9 @@ std::shared_ptr<arrow::Field> RenameKey(const std::shared_ptr<arrow::Field>& fie
 
 std::shared_ptr<arrow::DataType> RenameKeyInType(const std::shared_ptr<arrow::DataType>& type,
                                                  const std::string& from, const std::string& to) {
-  if (type->num_fields() == 0) return type;
   arrow::FieldVector fields;
   for (const auto& child : type->fields()) fields.push_back(RenameKey(child, from, to));
-  switch (type->id()) {
-    case Type::STRUCT:
-      return arrow::struct_(fields);
-    case Type::LIST:
-      return arrow::list(fields[0]);
-    case Type::LARGE_LIST:
-      return arrow::large_list(fields[0]);
-    case Type::MAP: {
-      const auto entries = fields[0]->type()->fields();
-      return std::make_shared<arrow::MapType>(entries[0], entries[1]);
-    }
-    default:
-      return type;
-  }
+  return WithFields(type, fields);
 }
 
 std::shared_ptr<arrow::Field> RenameKey(const std::shared_ptr<arrow::Field>& field,
@@ -59,28 +44,11 @@ std::shared_ptr<arrow::Schema> RenameKeys(const arrow::Schema& schema, const std
 // Adds the attribute that says whether a field may be null.
 std::shared_ptr<arrow::Field> WithRequired(const std::shared_ptr<arrow::Field>& field,
                                            const std::string& key) {
-  auto typed = field;
-  if (field->type()->num_fields() > 0) {
-    arrow::FieldVector fields;
-    for (const auto& child : field->type()->fields()) fields.push_back(WithRequired(child, key));
-    switch (field->type()->id()) {
-      case Type::STRUCT:
-        typed = field->WithType(arrow::struct_(fields));
-        break;
-      case Type::LIST:
-        typed = field->WithType(arrow::list(fields[0]));
-        break;
-      case Type::MAP: {
-        const auto entries = fields[0]->type()->fields();
-        typed = field->WithType(std::make_shared<arrow::MapType>(entries[0], entries[1]));
-        break;
-      }
-      default:
-        break;
-    }
-  }
-  return typed->WithMergedMetadata(
-      arrow::key_value_metadata({key}, {field->nullable() ? "false" : "true"}));
+  arrow::FieldVector fields;
+  for (const auto& child : field->type()->fields()) fields.push_back(WithRequired(child, key));
+  return field->WithType(WithFields(field->type(), fields))
+      ->WithMergedMetadata(
+          arrow::key_value_metadata({key}, {field->nullable() ? "false" : "true"}));
 }
 
 }  // namespace

@@ -83,9 +83,7 @@ std::optional<ScalarType> FloatTypeOf(OrcKind kind) {
 
 const arrow::Field* FieldOf(const arrow::Schema& schema, const FieldRef& column) {
   for (const auto& field : schema.fields()) {
-    if (column.id >= 0 ? FieldIdOf(*field) == column.id : field->name() == column.name) {
-      return field.get();
-    }
+    if (IsField(*field, column)) return field.get();
   }
   return nullptr;
 }

@@ -68,8 +68,7 @@ bool OrcReadAhead::IsInTail(const FileRange& range) const {
 }
 
 FileRange OrcReadAhead::FooterOf(size_t n) const {
-  const OrcStripePlace& place = tail_->stripes[indices_[n]];
-  return {.offset = place.end() - place.footer_bytes, .length = place.footer_bytes};
+  return tail_->stripes[indices_[n]].footer();
 }
 
 void OrcReadAhead::FetchFooter(const Context& ctx, size_t n) {

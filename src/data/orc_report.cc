@@ -14,9 +14,6 @@
 namespace partforge::data {
 namespace {
 
-// Names of columns, with those around them: a hostile file could make them as long as it likes.
-constexpr size_t kPathBytesMax = size_t{16} << 20;
-
 std::string TypeName(const OrcType& type) {
   switch (type.kind) {
     case OrcKind::kBoolean:
@@ -113,11 +110,7 @@ Result<std::vector<ColumnReport>> ColumnsOf(const OrcTail& tail) {
     for (size_t c = 0; c < type.children.size(); ++c) {
       std::string path = i > 0 ? columns[i - 1].path + "." : "";
       path += ChildName(type, c);
-      path_bytes += path.size();
-      if (path_bytes > kPathBytesMax) {
-        return Status(Code::kCorruption,
-                      fmt::format("names of columns above {} bytes", kPathBytesMax));
-      }
+      PF_TRY(CountPath(path, path_bytes));
       columns[type.children[c] - 1].path = std::move(path);
     }
   }

@@ -356,18 +356,12 @@ Status ParseFooter(OrcTail& tail, int64_t data_end) {
   return {};
 }
 
-Result<std::string> ReadRange(const Context& ctx, ByteSource& source, int64_t offset,
-                              int64_t length) {
-  std::string bytes(static_cast<size_t>(length), '\0');
-  PF_TRY(source.ReadAt(ctx, offset, std::as_writable_bytes(std::span(bytes))));
-  return bytes;
-}
-
 Status ReadTail(const Context& ctx, ByteSource& source, OrcTail& tail) {
   const int64_t size = source.size_bytes();
   const int64_t first = std::min(kFirstReadBytes, size);
   if (first < 2) return Status(Code::kCorruption, fmt::format("a file of {} bytes", size));
-  PF_ASSIGN(std::string end, ReadRange(ctx, source, size - first, first));
+  PF_ASSIGN(std::string end,
+            ReadRange(ctx, source, {.offset = size - first, .length = first}, "its end"));
   const auto script_bytes = static_cast<int64_t>(static_cast<uint8_t>(end.back()));
   if (script_bytes > first - 1) return Status(Code::kCorruption, "the postscript is cut");
   const auto script = ParsePostScript(std::string_view(end).substr(
@@ -394,7 +388,8 @@ Status ReadTail(const Context& ctx, ByteSource& source, OrcTail& tail) {
   tail.size_bytes = size - data_end;
   PF_ASSIGN(const MemoryGrant stored, ctx.memory.TryReserve(tail.size_bytes));
   if (size - data_end > first) {
-    PF_ASSIGN(end, ReadRange(ctx, source, data_end, size - data_end));
+    PF_ASSIGN(end,
+              ReadRange(ctx, source, {.offset = data_end, .length = size - data_end}, "its end"));
   } else {
     end.erase(0, static_cast<size_t>(first - (size - data_end)));
   }
@@ -476,8 +471,7 @@ Result<OrcStripeFooter> ReadOrcStripeFooter(const Context& ctx, ByteSource& sour
     return at(Status(Code::kCorruption, fmt::format("{} bytes", place.footer_bytes)));
   }
   PF_ASSIGN(const MemoryGrant stored, ctx.memory.TryReserve(place.footer_bytes));
-  PF_ASSIGN(const std::string bytes,
-            ReadRange(ctx, source, place.end() - place.footer_bytes, place.footer_bytes));
+  PF_ASSIGN(const std::string bytes, ReadRange(ctx, source, place.footer(), file_name));
   auto plain = Decompress(ctx, tail.compression, tail.block_bytes_max, bytes);
   if (!plain.ok()) return at(plain.status());
   OrcStripeFooter footer;
@@ -485,7 +479,7 @@ Result<OrcStripeFooter> ReadOrcStripeFooter(const Context& ctx, ByteSource& sour
   constexpr int64_t kBytesAByte = sizeof(OrcStream) / 2;
   PF_ASSIGN(footer.charge,
             ctx.memory.TryReserve(static_cast<int64_t>(plain->bytes.size()) * kBytesAByte));
-  const int64_t streams_end = place.end() - place.footer_bytes;
+  const int64_t streams_end = place.footer().offset;
   int64_t offset = place.offset;
   ProtoReader fields(plain->bytes);
   while (fields.Next()) {

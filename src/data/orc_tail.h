@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/context.h"
+#include "data/file_range.h"
 #include "data/orc_statistics.h"
-#include "data/parquet_footer.h"
 #include "store/object_store.h"
 
 namespace partforge::data {
@@ -62,6 +62,7 @@ struct OrcStripePlace {
   int64_t first_row = 0, row_count = 0;
   int64_t length_bytes() const { return index_bytes + data_bytes + footer_bytes; }
   int64_t end() const { return offset + length_bytes(); }
+  FileRange footer() const { return {.offset = end() - footer_bytes, .length = footer_bytes}; }
 };
 
 // CompressionKind of orc_proto.proto.

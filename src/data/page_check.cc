@@ -186,7 +186,7 @@ Status ChunkClaims::Check(const ChunkPages& pages, size_t number, const DecodedP
 }
 
 Status ChunkClaims::CheckNulls(const ChunkPages& pages, int64_t nulls) const {
-  if (!null_count_ || !NullsAreCounted(pages.column()) || *null_count_ == nulls) return {};
+  if (!null_count_ || *null_count_ == nulls) return {};
   return Wrong(pages,
                fmt::format("its pages hold {} nulls, its statistics say {}", nulls, *null_count_));
 }

@@ -127,12 +127,12 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
     if (!parsed.ok()) {
       return std::move(parsed).status().With(fmt::format("page header at {} of its chunk", at));
     }
-    PageHeader header = std::move(parsed).value();
+    const PageHeader header = *parsed;
     const size_t body_at = at + static_cast<size_t>(header.header_bytes);
     if (static_cast<size_t>(header.compressed_bytes) > chunk.size() - body_at) {
       return Corrupt(what, fmt::format("a page passes the end of its chunk at {}", at));
     }
-    Page page{.header = std::move(header), .offset = static_cast<int64_t>(at)};
+    Page page{.header = header, .offset = static_cast<int64_t>(at)};
     page.body = chunk.subspan(body_at, static_cast<size_t>(page.header.compressed_bytes));
     if (page.header.crc && PageCrc(page.body) != *page.header.crc) {
       return Corrupt(what, fmt::format("checksum of the page at {} is wrong", at));
@@ -146,7 +146,7 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
       return Status(Code::kExhausted,
                     fmt::format("read pages of {}: above {} pages", what, pages_max));
     }
-    pages.push_back(std::move(page));
+    pages.push_back(page);
   }
   if (values != num_values) {
     return Corrupt(what,
@@ -192,13 +192,11 @@ struct PageCompressor::State {
     if (type == arrow::Compression::LZ4 || type == arrow::Compression::LZ4_HADOOP) {
       return packed.size() * kLz4RatioMax;
     }
-    size_t length = 0;
-    if (type == arrow::Compression::SNAPPY &&
-        snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
-                                      &length)) {
-      return length;
-    }
-    return std::nullopt;
+    if (type != arrow::Compression::SNAPPY) return std::nullopt;
+    size_t length = 0;  // nothing comes of bytes that do not say how many
+    snappy::GetUncompressedLength(reinterpret_cast<const char*>(packed.data()), packed.size(),
+                                  &length);
+    return length;
   }
 
   // What a header claims is believed only as far as bytes come: `plain` doubles until it has them.

@@ -109,7 +109,6 @@ TEST(PageCodec, PagesOfBothVersionsComeBackEqual) {
   }
 }
 
-// A level that a codec has makes a difference; LevelsOf says which have them.
 // A page of one value again and again is small; one that only says to be large is an error, before
 // there is room for it.
 TEST(PageCodec, LargePagesAreBelievedAsTheirBytesCome) {
@@ -131,9 +130,15 @@ TEST(PageCodec, LargePagesAreBelievedAsTheirBytesCome) {
     }
     EXPECT_EQ(compressor->Decompress(bytes.first(bytes.size() / 2), 9'000'000, "test", got).code(),
               Code::kCorruption);
+    // No format begins so: damage, and not what another reader might take.
+    const std::string noise(100, '\xff');
+    EXPECT_EQ(
+        compressor->Decompress(std::as_bytes(std::span(noise)), 9'000'000, "test", got).code(),
+        Code::kCorruption);
   }
 }
 
+// A level that a codec has makes a difference; LevelsOf says which have them.
 TEST(PageCodec, LevelsAreThoseThatTheCodecsHave) {
   const uint64_t seed = partforge::testing::TestSeed();
   SCOPED_TRACE(seed);

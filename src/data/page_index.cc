@@ -21,19 +21,6 @@ Status Corrupt(std::string_view what, std::string found) {
 
 }  // namespace
 
-Result<std::string> ReadRange(const Context& ctx, ByteSource& source, FileRange range,
-                              std::string_view what) {
-  if (range.offset < 0 || range.length < 0 || range.offset > source.size_bytes() ||
-      range.length > source.size_bytes() - range.offset) {
-    return Status(Code::kCorruption,
-                  fmt::format("read {}: range beyond the end of the file: [{}, {})", what,
-                              range.offset, range.offset + range.length));
-  }
-  std::string bytes(static_cast<size_t>(range.length), '\0');
-  PF_TRY(source.ReadAt(ctx, range.offset, std::as_writable_bytes(std::span(bytes))));
-  return bytes;
-}
-
 Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSource& source,
                                                    const ChunkView& chunk, int64_t row_count,
                                                    std::string_view what) {

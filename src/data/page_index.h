@@ -62,10 +62,6 @@ Result<std::optional<ColumnIndex>> ReadColumnIndex(const Context& ctx, ByteSourc
 // whose order we do not know.
 void SetBoundaryOrder(ColumnIndex& index, const LeafColumn& column);
 
-// Bytes of a range of the object as a string. kCorruption when it lies outside.
-Result<std::string> ReadRange(const Context& ctx, ByteSource& source, FileRange range,
-                              std::string_view what);
-
 // A split-block bloom filter with its header.
 struct BloomFilter {
   std::string header;  // Thrift bytes

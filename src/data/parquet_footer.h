@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/context.h"
+#include "data/file_range.h"
 #include "data/thrift_compact.h"
 #include "store/object_store.h"
 
@@ -82,14 +83,6 @@ inline constexpr int16_t kNumValues = 1, kNumNulls = 2, kNumRows = 3, kEncoding 
                          kStatistics = 8;
 }
 }  // namespace parquet_field
-
-// A run of bytes of a file. length = 0: absent.
-struct FileRange {
-  int64_t offset = 0;
-  int64_t length = 0;
-  int64_t end() const { return offset + length; }
-  bool operator==(const FileRange&) const = default;
-};
 
 // What copying a chunk needs, taken from its metadata and checked by CheckFooter.
 struct ChunkView {

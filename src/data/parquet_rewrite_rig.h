@@ -1,9 +1,12 @@
 #pragma once
 
 #include <arrow/io/memory.h>
+#include <fmt/format.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
+#include <parquet/file_reader.h>
 
+#include "data/file_verify.h"
 #include "data/parquet_rig.h"
 #include "data/rewrite_plan.h"
 
@@ -48,6 +51,57 @@ class ParquetRewriteFixture : public ParquetFixture {
     return written.ok() ? *written : WrittenFile();
   }
 
+  // Carries out the steps into files out/0, out/1 and so on, of the first input's schema unless the
+  // options have another. None when it fails.
+  std::vector<WrittenFile> RunSteps(const std::vector<RewriteInput>& inputs,
+                                    const std::vector<RewriteStep>& steps,
+                                    const RewriteTarget& target,
+                                    const std::shared_ptr<arrow::Schema>& schema,
+                                    RewriteCounts& counts, RollingLimits limits = {},
+                                    ParquetSinkOptions options = {}) {
+    if (options.schema_of == nullptr) options.schema_of = &inputs[0].file->footer;
+    const auto factory = [&](const Context& ctx, int64_t number) -> Result<RollingSink::Opened> {
+      RollingSink::Opened opened{.key = fmt::format("out/{}", number), .sink = nullptr};
+      PF_ASSIGN(opened.sink,
+                ParquetSink::Open(ctx, Create(opened.key), opened.key, schema, options, memory_));
+      return opened;
+    };
+    RollingSink sink(store_, factory, limits);
+    const Status status =
+        RunRewrite(ctx_, inputs, steps, target, schema, {}, sink, memory_, counts);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    if (!status.ok()) return {};
+    auto files = sink.Close(ctx_);
+    EXPECT_TRUE(files.ok()) << files.status().ToString();
+    return files.ok() ? *std::move(files) : std::vector<WrittenFile>();
+  }
+
+  // Files as they are verified; `objects` keeps them open.
+  std::vector<WrittenObject> OpenWritten(const std::vector<WrittenFile>& files,
+                                         std::vector<std::unique_ptr<ByteSource>>& objects) {
+    std::vector<WrittenObject> written;
+    for (const WrittenFile& file : files) {
+      objects.push_back(Object(file.key));
+      written.push_back(
+          {.bytes = objects.back().get(), .name = file.key, .row_count = file.row_count});
+    }
+    return written;
+  }
+
+  // The rows of files, one after the other.
+  std::shared_ptr<arrow::Table> ReadFiles(const std::vector<WrittenFile>& files,
+                                          const std::shared_ptr<arrow::Schema>& wanted) {
+    std::vector<std::unique_ptr<BatchSource>> sources;
+    for (const WrittenFile& file : files) {
+      ScanSpec spec;
+      spec.wanted = wanted;
+      sources.push_back(Open(file.key, spec));
+    }
+    if (sources.empty()) return arrow::Table::MakeEmpty(wanted).ValueOrDie();
+    ConcatenatedBatches joined(std::move(sources));
+    return ReadAll(ctx_, joined);
+  }
+
   std::shared_ptr<arrow::Table> Read(const std::string& key,
                                      const std::shared_ptr<arrow::Schema>& wanted) {
     ScanSpec spec;
@@ -55,6 +109,13 @@ class ParquetRewriteFixture : public ParquetFixture {
     // As a lake reads: INT96 has no zone, whatever the table says.
     spec.mapping = {.match = MatchBy::kName, .zones = ZonesOfTimes::kAsWanted};
     return ReadAll(ctx_, *Open(key, spec));
+  }
+
+  // The file as the library sees it.
+  std::unique_ptr<parquet::ParquetFileReader> Library(const std::string& key) {
+    const std::string bytes = *ReadObject(ctx_, store_, key);
+    return parquet::ParquetFileReader::Open(
+        std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(bytes)));
   }
 
   // What differs between writers.

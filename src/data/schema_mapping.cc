@@ -31,6 +31,10 @@ int32_t FieldIdOf(const arrow::Field& field) {
   return error == std::errc() && end == text.data() + text.size() && id >= 0 ? id : -1;
 }
 
+bool IsField(const arrow::Field& field, const FieldRef& ref) {
+  return ref.id >= 0 ? FieldIdOf(field) == ref.id : field.name() == ref.name;
+}
+
 std::shared_ptr<arrow::Field> WithFieldId(const std::shared_ptr<arrow::Field>& field, int32_t id) {
   const auto ids = arrow::key_value_metadata({kFieldIdKey}, {std::to_string(id)});
   return field->WithMergedMetadata(ids);
@@ -370,9 +374,7 @@ Result<SchemaMapping> SchemaMapping::Make(const std::shared_ptr<arrow::Schema>& 
 
 const SchemaMapping::Node* SchemaMapping::NodeOf(const FieldRef& column) const {
   for (const Node& node : *columns_) {
-    const bool is_it =
-        column.id >= 0 ? FieldIdOf(*node.field) == column.id : node.field->name() == column.name;
-    if (is_it) return &node;
+    if (IsField(*node.field, column)) return &node;
   }
   return nullptr;
 }

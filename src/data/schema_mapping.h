@@ -24,6 +24,8 @@ namespace partforge::data {
 inline constexpr const char* kFieldIdKey = "PARQUET:field_id";
 // The id in a field's metadata, or -1.
 int32_t FieldIdOf(const arrow::Field& field);
+// Whether it is the column referred to: by id where the reference has one, else by name.
+bool IsField(const arrow::Field& field, const FieldRef& ref);
 // The same field with the id in its metadata.
 std::shared_ptr<arrow::Field> WithFieldId(const std::shared_ptr<arrow::Field>& field, int32_t id);
 

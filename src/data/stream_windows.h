@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/context.h"
-#include "data/parquet_footer.h"
+#include "data/file_range.h"
 #include "store/object_store.h"
 
 namespace partforge::data {

@@ -8,25 +8,6 @@ namespace {
 using arrow::Type;
 using Change = std::function<TypePtr(const TypePtr&)>;
 
-TypePtr MadeOf(const arrow::DataType& type, const arrow::FieldVector& fields) {
-  switch (type.id()) {
-    case Type::STRUCT:
-      return arrow::struct_(fields);
-    case Type::LIST:
-      return arrow::list(fields[0]);
-    case Type::LARGE_LIST:
-      return arrow::large_list(fields[0]);
-    case Type::FIXED_SIZE_LIST:
-      return arrow::fixed_size_list(fields[0],
-                                    static_cast<const arrow::FixedSizeListType&>(type).list_size());
-    case Type::MAP:
-      return std::make_shared<arrow::MapType>(
-          fields[0], static_cast<const arrow::MapType&>(type).keys_sorted());
-    default:
-      return nullptr;  // unions and the like: no column of a file is of them
-  }
-}
-
 std::shared_ptr<arrow::Schema> MapSchema(const std::shared_ptr<arrow::Schema>& schema,
                                          const Change& change) {
   arrow::FieldVector fields;
@@ -40,6 +21,25 @@ std::shared_ptr<arrow::Schema> MapSchema(const std::shared_ptr<arrow::Schema>& s
 }
 
 }  // namespace
+
+TypePtr WithFields(const TypePtr& type, const arrow::FieldVector& fields) {
+  switch (type->id()) {
+    case Type::STRUCT:
+      return arrow::struct_(fields);
+    case Type::LIST:
+      return arrow::list(fields[0]);
+    case Type::LARGE_LIST:
+      return arrow::large_list(fields[0]);
+    case Type::FIXED_SIZE_LIST:
+      return arrow::fixed_size_list(
+          fields[0], static_cast<const arrow::FixedSizeListType&>(*type).list_size());
+    case Type::MAP:
+      return std::make_shared<arrow::MapType>(
+          fields[0], static_cast<const arrow::MapType&>(*type).keys_sorted());
+    default:
+      return type;
+  }
+}
 
 TypePtr MapTypes(const TypePtr& type, const Change& change) {
   const TypePtr changed = change(type);
@@ -57,9 +57,7 @@ TypePtr MapTypes(const TypePtr& type, const Change& change) {
     is_same = is_same && mapped == field->type();
     fields.push_back(field->WithType(mapped));
   }
-  if (is_same) return changed;
-  const TypePtr made = MadeOf(*changed, fields);
-  return made == nullptr ? changed : made;
+  return is_same ? changed : WithFields(changed, fields);
 }
 
 std::shared_ptr<arrow::Schema> WithoutDictionaries(const std::shared_ptr<arrow::Schema>& schema) {

@@ -12,6 +12,10 @@ namespace partforge::data {
 
 using TypePtr = std::shared_ptr<arrow::DataType>;
 
+// The same kind of nested type of other fields, as many as it has; the type itself where it has
+// none, and for unions and the like, of which no column of a file is.
+TypePtr WithFields(const TypePtr& type, const arrow::FieldVector& fields);
+
 // The type with `change` applied to itself, then to what it is made of, at any depth; names,
 // nullability and metadata of fields stay. The same pointer when nothing changes.
 TypePtr MapTypes(const TypePtr& type, const std::function<TypePtr(const TypePtr&)>& change);

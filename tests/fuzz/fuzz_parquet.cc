@@ -250,7 +250,7 @@ int FuzzInspect(std::span<const std::byte> bytes) {
 }
 
 int FuzzParquetVerify(std::span<const std::byte> bytes) {
-  testing::TestWorld world(int64_t{256} << 20);
+  testing::TestWorld world(kBudgetBytes);
   const Context ctx = world.context();
   ArrowMemory memory(ctx.memory);
   MemorySource source(bytes);
