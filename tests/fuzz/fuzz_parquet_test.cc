@@ -73,6 +73,7 @@ std::string File(bool by_dictionary, parquet::ParquetDataPageVersion version,
   parquet::WriterProperties::Builder builder;
   builder.enable_write_page_index()->data_page_version(version)->compression(codec);
   builder.max_rows_per_page(8)->write_batch_size(4);
+  builder.enable_bloom_filter("t", {.ndv = 10, .fpp = 0.1});
   if (!by_dictionary) builder.disable_dictionary();
   EXPECT_TRUE(
       parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, 20, builder.build())
