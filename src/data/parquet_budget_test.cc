@@ -8,7 +8,7 @@
 #include "data/page_index.h"
 #include "data/parquet_assembler.h"
 #include "data/parquet_rewrite_rig.h"
-#include "fuzz/allocation_peak.h"
+#include "testing/allocation_peak.h"
 
 namespace partforge::data {
 namespace {
@@ -17,7 +17,7 @@ using data::testing::ExpectSameRows;
 using data::testing::ParquetRewriteFixture;
 using data::testing::ReadAll;
 using data::testing::ToTable;
-using fuzz::AllocationPeak;
+using partforge::testing::AllocationPeak;
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
