@@ -19,10 +19,22 @@ Status Missing(const std::string& text, const std::string& why) {
   return Status(Code::kNotFound, why).Explain(1019, text, "name a file that this user can read");
 }
 
+// The file, unless its name is none that all stores take.
+Result<data::StoredFile> WithFitName(data::StoredFile file) {
+  Status fits = CheckObjectKey(file.key);
+  if (fits.ok()) return file;
+  return std::move(fits).Explain(1020, file.name, "rename the file");
+}
+
 }  // namespace
 
 Result<FilePlace> ParseFilePlace(const std::string& text) {
   if (text.empty()) return NoPlace(text, "the name of a file is empty");
+  // Files are read from their ends, and appear whole or not at all.
+  if (text == "-") {
+    return Status(Code::kInvalidArgument, "standard input and output are no files here: -")
+        .Explain(1005, text, "name a file (one that is called so: ./-)");
+  }
   const size_t colon = text.find("://");
   if (colon == std::string::npos) return FilePlace{.bucket = {}, .path = text};
   const std::string scheme = text.substr(0, colon);
@@ -57,7 +69,7 @@ Result<data::StoredFile> FilePlaces::Input(const Context& ctx, const std::string
   data::StoredFile file{.store = nullptr, .key = place.path, .name = text};
   if (!place.bucket.empty()) {
     PF_ASSIGN(file.store, buckets_.Get(ctx, place.bucket));
-    return file;
+    return WithFitName(std::move(file));
   }
   std::error_code error;
   const std::filesystem::path path = std::filesystem::canonical(place.path, error);
@@ -67,7 +79,7 @@ Result<data::StoredFile> FilePlaces::Input(const Context& ctx, const std::string
   }
   PF_ASSIGN(file.store, Folder(path.parent_path().string()));
   file.key = path.filename().string();
-  return file;
+  return WithFitName(std::move(file));
 }
 
 Result<data::StoredFile> FilePlaces::Output(const Context& ctx, const std::string& text) {
@@ -75,7 +87,7 @@ Result<data::StoredFile> FilePlaces::Output(const Context& ctx, const std::strin
   data::StoredFile file{.store = nullptr, .key = place.path, .name = text};
   if (!place.bucket.empty()) {
     PF_ASSIGN(file.store, buckets_.Get(ctx, place.bucket));
-    return file;
+    return WithFitName(std::move(file));
   }
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(place.path, error);
@@ -94,7 +106,7 @@ Result<data::StoredFile> FilePlaces::Output(const Context& ctx, const std::strin
   }
   PF_ASSIGN(file.store, Folder(folder.string()));
   file.key = path.filename().string();
-  return file;
+  return WithFitName(std::move(file));
 }
 
 void FilePlaces::Tidy(const Context& ctx, const data::StoredFile& output, const Status& outcome) {

@@ -26,7 +26,7 @@ TEST(ParseFilePlace, KnowsPathsAndTheUrlsOfStores) {
 }
 
 TEST(ParseFilePlace, RefusesWhatNamesNoFile) {
-  for (const char* text : {"", "s3://", "s3://lake", "s3://lake/", "s3:///key", "gs://lake/a",
+  for (const char* text : {"", "-", "s3://", "s3://lake", "s3://lake/", "s3:///key", "gs://lake/a",
                            "http://host/a", "file://host/a", "file:a://b"}) {
     const auto place = ParseFilePlace(text);
     ASSERT_FALSE(place.ok()) << text;
@@ -76,6 +76,17 @@ TEST_F(Places, AnInputMustBeAFileAndLinksLeadToOne) {
     const auto wrong = places_.Input(ctx(), Path(name));
     ASSERT_FALSE(wrong.ok()) << name;
     EXPECT_EQ(wrong.status().explanation().pf_number, 1019) << name;
+  }
+}
+
+TEST_F(Places, ANameThatNoStoreTakesIsToldOfTheFile) {
+  for (const std::string name : {"line\nbreak.parquet", "back\\slash.parquet"}) {
+    ASSERT_TRUE(WriteFileDurably(Path(name), "bytes").ok());
+    for (const auto& file : {places_.Input(ctx(), Path(name)), places_.Output(ctx(), Path(name))}) {
+      ASSERT_FALSE(file.ok()) << name;
+      EXPECT_EQ(file.status().explanation().pf_number, 1020);
+      EXPECT_EQ(file.status().explanation().where, Path(name));
+    }
   }
 }
 

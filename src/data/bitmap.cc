@@ -280,6 +280,51 @@ Result<bool> CheckContainer(const Container& container, ByteWalk& walk) {
   return false;
 }
 
+// A checked bitmap whose runs that touch are joined: CRoaring's set operations rely on that. It is
+// done here, as what CRoaring makes of runs it is to take apart is kilobytes for each few bytes.
+std::string WithJoinedRuns(std::span<const std::byte> bytes) {
+  const std::string_view from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t count = size_t{U16(bytes, 1)} + 1;  // of a cookie with runs
+  const size_t descriptors_at = sizeof(uint32_t) + (count + 7) / 8;
+  const size_t offsets_at = descriptors_at + count * 4;
+  size_t at = offsets_at + (count >= kOffsetsFrom ? count * 4 : 0);
+  std::string out(from.substr(0, at));
+  for (size_t i = 0; i < count; ++i) {
+    if (count >= kOffsetsFrom) {
+      const auto offset = static_cast<uint32_t>(out.size());
+      std::memcpy(out.data() + offsets_at + i * sizeof offset, &offset, sizeof offset);
+    }
+    const bool is_runs = (static_cast<uint8_t>(from[4 + i / 8]) >> (i % 8) & 1) != 0;
+    if (!is_runs) {
+      const size_t cardinality = size_t{U16(bytes.subspan(descriptors_at), 2 * i + 1)} + 1;
+      const size_t size = cardinality <= kArrayValuesMax ? 2 * cardinality : kBitsetBytes;
+      out += from.substr(at, size);
+      at += size;
+      continue;
+    }
+    const size_t runs = U16(bytes.subspan(at), 0);
+    const auto numbers = bytes.subspan(at + sizeof(uint16_t), runs * 4);
+    at += sizeof(uint16_t) + numbers.size();
+    std::vector<std::pair<uint16_t, uint16_t>> joined;  // start, values behind it
+    for (size_t r = 0; r < runs; ++r) {
+      const uint16_t start = U16(numbers, 2 * r), more = U16(numbers, 2 * r + 1);
+      const bool touches =
+          !joined.empty() && int{joined.back().first} + joined.back().second + 1 == int{start};
+      if (!touches) {
+        joined.emplace_back(start, more);
+      } else {
+        joined.back().second = static_cast<uint16_t>(joined.back().second + more + 1);
+      }
+    }
+    AppendRaw(static_cast<uint16_t>(joined.size()), out);
+    for (const auto& [start, more] : joined) {
+      AppendRaw(start, out);
+      AppendRaw(more, out);
+    }
+  }
+  return out;
+}
+
 // Walks one 32-bit bitmap and then lets CRoaring read exactly those bytes. CRoaring's own safe
 // reader checks sizes but not contents, prints to stderr, and its 64-bit reader may look past the
 // end (specs/dependencies.md §5).
@@ -324,9 +369,11 @@ Result<Roaring> Bitmap32(ByteWalk& walk) {
   }
   const auto bytes = walk.Slice(begin);
   try {
-    Roaring bitmap = Roaring::readSafe(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (is_touching) bitmap.removeRunCompression();  // set operations rely on maximal runs
-    return bitmap;
+    if (is_touching) {
+      const std::string joined = WithJoinedRuns(bytes);
+      return Roaring::readSafe(joined.data(), joined.size());
+    }
+    return Roaring::readSafe(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   } catch (const std::exception& failure) {
     return walk.Corrupt(failure.what());
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <set>
@@ -127,6 +128,54 @@ TEST(Bitmap, RunsThatTouchAreReadAsOne) {
   run.AddRun({.begin = 0, .end = 6});
   EXPECT_EQ(*parsed, run);
   EXPECT_EQ(EncodeRoaring32(*parsed).value(), EncodeRoaring32(run).value());
+}
+
+// Beside containers of other kinds, and many of them: what they become takes no more than they do.
+TEST(Bitmap, ManyRunsThatTouchStayRuns) {
+  constexpr int kContainers = 4096;
+  std::string flags(kContainers / 8, '\xff'), descriptors, containers;
+  Positions wanted;
+  const auto put = [](int value, std::string& out) {
+    out.push_back(static_cast<char>(value));
+    out.push_back(static_cast<char>(value >> 8));
+  };
+  std::vector<size_t> places;
+  for (int key = 0; key < kContainers; ++key) {
+    const uint64_t base = static_cast<uint64_t>(key) << 16;
+    places.push_back(containers.size());
+    put(key, descriptors);
+    if (key % 100 == 7) {  // an array of two
+      flags[static_cast<size_t>(key / 8)] &= static_cast<char>(~(1 << (key % 8)));
+      put(1, descriptors);
+      put(3, containers);
+      put(9, containers);
+      wanted.Add(base + 3);
+      wanted.Add(base + 9);
+      continue;
+    }
+    // [0, 20000), [20000, 50001), and one that touches neither.
+    put(50'001 + 5 - 1, descriptors);
+    for (const int number : {3, 0, 19'999, 20'000, 30'000, 60'000, 4}) put(number, containers);
+    wanted.AddRun({.begin = base, .end = base + 50'001});
+    wanted.AddRun({.begin = base + 60'000, .end = base + 60'005});
+  }
+  std::string bytes = Bytes("3b30");
+  put(kContainers - 1, bytes);
+  bytes += flags + descriptors;
+  const size_t begin = bytes.size() + kContainers * 4;
+  for (const size_t place : places) {
+    const auto offset = static_cast<uint32_t>(begin + place);
+    bytes.append(reinterpret_cast<const char*>(&offset), sizeof offset);
+  }
+  bytes += containers;
+  const size_t before = mallinfo2().uordblks;
+  const auto parsed = ParseRoaring32(AsBytes(bytes), "v");
+  const size_t after = mallinfo2().uordblks;
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(*parsed, wanted);
+  EXPECT_EQ(EncodeRoaring32(*parsed).value(), EncodeRoaring32(wanted).value());
+  // As bitsets they would take 32 MiB.
+  EXPECT_LE(after, before + (size_t{2} << 20));
 }
 
 TEST(Bitmap, BucketsOutOfOrderAreCorruption) {

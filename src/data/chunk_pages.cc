@@ -166,15 +166,19 @@ Status ChunkPages::Read(const Context& ctx, const PageSpot& spot, DecodedPage& p
     return Corrupt(what_, fmt::format("checksum of the page at {} is wrong", spot.bytes.offset));
   }
   PF_TRY(Charge(ctx, DecodedBytes(header), page_grant_));
-  PF_TRY(OpenPage(stored, *column_, *compressor_, what_, opened_));
-  PF_TRY(DecodeLevels(page));
+  const auto at_page = [&](Status status) {
+    if (status.ok() || status.code() != Code::kCorruption) return status;
+    return std::move(status).With(fmt::format("page at {}", spot.bytes.offset));
+  };
+  PF_TRY(at_page(OpenPage(stored, *column_, *compressor_, what_, opened_)));
+  PF_TRY(at_page(DecodeLevels(page)));
   if (spot.row_count && *spot.row_count != page.row_count) {
     return Corrupt(what_, fmt::format("the page at {} holds {} rows, the offset index says {}",
                                       spot.bytes.offset, page.row_count, *spot.row_count));
   }
   page.is_indexed = IsDictionaryEncoding(header.encoding);
   if (page.is_indexed && page.value_count > 0) PF_TRY(LoadDictionary(ctx));
-  return DecodeValues(page);
+  return at_page(DecodeValues(page));
 }
 
 Status ChunkPages::DecodeLevels(DecodedPage& page) {

@@ -20,6 +20,12 @@ constexpr int64_t kUnionEntriesFree = 4096;
 // which cuts pages.
 constexpr size_t kMaterialisedBytesMax = size_t{256} << 20;
 
+// Where in the file what is damaged lies; other failures speak for themselves.
+Status AtOffset(Status status, std::string_view thing, int64_t offset) {
+  if (status.code() != Code::kCorruption) return status;
+  return std::move(status).With(fmt::format("{} at {}", thing, offset));
+}
+
 Status Refused(std::string_view what, std::string why) {
   return Status(Code::kRefused, fmt::format("stitch {}: {}", what, why));
 }
@@ -30,6 +36,7 @@ Status ColumnStitcher::JoinTo(const Context& ctx, ParquetAssembler& file) {
   ctx_ = &ctx;
   PF_TRY(Load(ctx));
   PF_TRY(ChooseDictionaries());
+  PF_ASSIGN(bloom_filter_, JoinBloomFilters(ctx));
   // Pages that stay as they are cannot be refused half-way: they need not be collected.
   if (IsAllVerbatim()) {
     PF_TRY(CheckStoredBytes());
@@ -44,6 +51,7 @@ Status ColumnStitcher::JoinTo(const Context& ctx, ParquetAssembler& file) {
     chunk.bytes = {};
     chunk.own_bytes = std::string();
     chunk.grant.Release();
+    CloseDictionary(chunk);
   }
   if (file_ == nullptr) PF_TRY(file.AppendPages(ctx, AsBytes(out_)));
   return file.EndChunk(MakeChunk());
@@ -82,13 +90,8 @@ Status ColumnStitcher::Put(std::span<const std::byte> bytes) {
   if (bytes_out_ > out_granted_bytes_) {
     // Values that take the place of indices may be many times as long.
     const int64_t more = std::max(size, out_granted_bytes_ / 2);
-    auto grant = ctx_->memory.TryReserve(more);
-    if (!grant.ok()) {
-      return Status(Code::kExhausted,
-                    fmt::format("stitch {}: no memory for {} more bytes of the column",
-                                column_.dotted_path, more));
-    }
-    out_grants_.push_back(std::move(grant).value());
+    PF_ASSIGN(MemoryGrant grant, Charge(more, column_.dotted_path, "the column joined"));
+    out_grants_.push_back(std::move(grant));
     out_granted_bytes_ += more;
     out_.reserve(static_cast<size_t>(out_granted_bytes_));
   }
@@ -118,6 +121,14 @@ Status ColumnStitcher::PutDictionary() {
   }
   dictionary_page_bytes_ = bytes_out_;
   return {};
+}
+
+Result<MemoryGrant> ColumnStitcher::Charge(int64_t bytes, std::string_view name,
+                                           std::string_view what) const {
+  auto grant = ctx_->memory.TryReserve(bytes);
+  if (grant.ok()) return grant;
+  return Status(Code::kExhausted,
+                fmt::format("stitch {}: no memory for {} bytes of {}", name, bytes, what));
 }
 
 Result<PageCompressor*> ColumnStitcher::CompressorOf(int32_t codec) {
@@ -167,23 +178,17 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
   if (const auto fetched = input.source->View(chunk.view.bytes)) {
     chunk.bytes = *fetched;
   } else {
-    auto grant = ctx.memory.TryReserve(chunk.view.bytes.length);
-    if (!grant.ok()) {
-      return Status(Code::kExhausted, fmt::format("stitch {}: no memory for {} bytes of the column",
-                                                  chunk.name, chunk.view.bytes.length));
-    }
-    chunk.grant = std::move(grant).value();
+    PF_ASSIGN(chunk.grant, Charge(chunk.view.bytes.length, chunk.name, "the column"));
     PF_ASSIGN(chunk.own_bytes, ReadRange(ctx, *input.source, chunk.view.bytes, chunk.name));
     chunk.bytes = AsBytes(chunk.own_bytes);
   }
-  PF_ASSIGN(chunk.pages, ListPages(chunk.bytes, chunk.view.num_values, chunk.name));
+  PF_TRY(LoadPages(chunk));
   PF_ASSIGN(chunk.offsets,
             ReadOffsetIndex(ctx, *input.source, chunk.view, chunk.row_count, chunk.name));
   if (chunk.offsets) {
     PF_ASSIGN(chunk.index, ReadColumnIndex(ctx, *input.source, chunk.view,
                                            chunk.offsets->pages.size(), chunk.name));
   }
-  PF_ASSIGN(chunk.bloom, ReadBloomFilter(ctx, *input.source, chunk.view, chunk.name));
   size_t data_pages = 0;
   for (const Page& page : chunk.pages) {
     if (page.header.type == PageType::kDictionary) chunk.entry_count = page.header.num_values;
@@ -205,11 +210,43 @@ Status ColumnStitcher::LoadChunk(const Context& ctx, const StitchPart& part, Chu
   return {};
 }
 
+// What is noted of a page may be more than the page. As many as fit into the bytes of the chunk
+// once more need not be asked for.
+Status ColumnStitcher::LoadPages(Chunk& chunk) {
+  constexpr auto kNoteBytes = static_cast<int64_t>(sizeof(Page) + sizeof(PageEntry));
+  constexpr int64_t kPagesFree = 16, kPageBytesMin = 7;  // of a header
+  const auto bytes = static_cast<int64_t>(chunk.bytes.size());
+  auto pages =
+      ListPages(chunk.bytes, chunk.view.num_values, chunk.name, kPagesFree + bytes / kNoteBytes);
+  if (!pages.ok() && pages.status().code() == Code::kExhausted) {
+    PF_ASSIGN(chunk.pages_grant,
+              Charge(bytes / kPageBytesMin * kNoteBytes, chunk.name, "what is known of its pages"));
+    pages = ListPages(chunk.bytes, chunk.view.num_values, chunk.name);
+    chunk.pages_grant.Release();
+  }
+  if (!pages.ok()) return AtOffset(pages.status(), "chunk", chunk.view.bytes.offset);
+  chunk.pages = std::move(pages).value();
+  PF_ASSIGN(chunk.pages_grant, Charge(static_cast<int64_t>(chunk.pages.capacity()) * kNoteBytes,
+                                      chunk.name, "what is known of its pages"));
+  return {};
+}
+
 Status ColumnStitcher::OpenDictionary(Chunk& chunk) {
   if (!chunk.entry_count || chunk.dictionary) return {};
+  constexpr auto kEntryBytes = static_cast<int64_t>(sizeof(std::string_view));
+  const PageHeader& header = chunk.pages[0].header;
+  PF_ASSIGN(chunk.dictionary_grant,
+            Charge(header.uncompressed_bytes +
+                       kEntryBytes * std::min(header.num_values, header.uncompressed_bytes),
+                   chunk.name, "its dictionary"));
   PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
   PF_ASSIGN(chunk.dictionary, ParseDictionary(chunk.pages[0], column_, *compressor, chunk.name));
   return {};
+}
+
+void ColumnStitcher::CloseDictionary(Chunk& chunk) {
+  chunk.dictionary.reset();
+  chunk.dictionary_grant.Release();
 }
 
 bool ColumnStitcher::DictionariesAreStoredAlike() const {
@@ -228,81 +265,97 @@ bool ColumnStitcher::DictionariesAreStoredAlike() const {
   return true;
 }
 
-// What is needed of dictionaries is decompressed and no more: one that serves its own chunk alone,
-// as where rows leave a row group that is joined with no other, is copied as it is stored.
-Status ColumnStitcher::OpenDictionaries() {
-  const bool has_filter = std::any_of(chunks_.begin(), chunks_.end(),
-                                      [](const Chunk& chunk) { return chunk.bloom.has_value(); });
-  // A filter of several chunks may have to be made of the entries.
-  const bool may_make_filter = has_filter && chunks_.size() > 1;
-  if (!may_make_filter && DictionariesAreStoredAlike()) return {};
-  for (Chunk& chunk : chunks_) PF_TRY(OpenDictionary(chunk));
-  return {};
-}
-
-bool ColumnStitcher::OneDictionaryServesAll(Chunk*& longest) {
-  longest = nullptr;
+// Of many dictionaries two are open at once; where none serves all, they stay so, as they are
+// needed again.
+Result<ColumnStitcher::Chunk*> ColumnStitcher::FindServingDictionary() {
+  Chunk* longest = nullptr;
   for (Chunk& chunk : chunks_) {
     if (!chunk.entry_count) continue;
-    // Those that are not opened are alike.
-    if (longest == nullptr || (chunk.dictionary && chunk.dictionary->plain->size() >
-                                                       longest->dictionary->plain->size())) {
+    PF_TRY(OpenDictionary(chunk));
+    if (longest == nullptr) {
       longest = &chunk;
+      continue;
     }
+    const std::string &own = *chunk.dictionary->plain, &most = *longest->dictionary->plain;
+    const bool is_longer = own.size() > most.size();
+    const bool goes_on = is_longer ? own.starts_with(most) : most.starts_with(own);
+    if (!goes_on) {
+      longest = nullptr;
+      break;
+    }
+    CloseDictionary(is_longer ? *longest : chunk);
+    if (is_longer) longest = &chunk;
   }
-  if (longest == nullptr) return true;
-  return std::all_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
-    return !chunk.dictionary || longest->dictionary->plain->starts_with(*chunk.dictionary->plain);
-  });
+  return longest;
 }
 
 // Puts all entries into one table, the first chunk's first, so that its pages stay as they are.
 // False when the union is not worth it or grows too large, which is known after as many entries.
-bool ColumnStitcher::UniteDictionaries() {
+Result<bool> ColumnStitcher::UniteDictionaries() {
   int64_t values = 0;
   for (const Chunk& chunk : chunks_) values += chunk.view.num_values;
   DictionaryUnion united({.entries_max = std::max(kUnionEntriesFree, values / kUnionShare),
                           .bytes_max = options_.dictionary_bytes_max});
   for (Chunk& chunk : chunks_) {
-    if (!chunk.dictionary) continue;
+    if (!chunk.entry_count) continue;
+    const bool was_open = chunk.dictionary.has_value();
+    PF_TRY(OpenDictionary(chunk));
     const auto& own = chunk.dictionary->entries;
+    PF_ASSIGN(chunk.map_grant, Charge(static_cast<int64_t>(own.size() * sizeof(chunk.map[0])),
+                                      chunk.name, "new indices"));
     chunk.map.resize(own.size());
     bool is_identity = true;
     for (size_t i = 0; i < own.size(); ++i) {
       const auto index = united.Add(own[i]);
-      if (!index) return false;
+      if (!index) {
+        if (!was_open) CloseDictionary(chunk);
+        return false;
+      }
       chunk.map[i] = *index;
       is_identity = is_identity && *index == i;
     }
-    if (is_identity) chunk.map.clear();
+    if (!was_open) CloseDictionary(chunk);
+    if (!is_identity) continue;
+    chunk.map = {};
+    chunk.map_grant.Release();
   }
+  for (Chunk& chunk : chunks_) CloseDictionary(chunk);
   dictionary_entries_ = united.entry_count();
   dictionary_plain_ = united.TakeBytes();
   return true;
 }
 
+// What is needed of dictionaries is decompressed and no more: one that serves its own chunk alone,
+// as where rows leave a row group that is joined with no other, is copied as it is stored.
 Status ColumnStitcher::ChooseDictionaries() {
-  PF_TRY(OpenDictionaries());
   distinct_count_ = 0;
   for (const Chunk& chunk : chunks_) distinct_count_ += chunk.entry_count.value_or(0);
-  Chunk* longest = nullptr;
-  if (OneDictionaryServesAll(longest)) {
-    if (longest != nullptr) {
-      // An empty one too (a chunk of nulls): pages of indices refer to it.
-      has_dictionary_ = true;
-      dictionary_of_ = longest;
-      dictionary_entries_ = *longest->entry_count;
-      distinct_count_ = dictionary_entries_;
-    }
+  const auto first = std::find_if(chunks_.begin(), chunks_.end(),
+                                  [](const Chunk& chunk) { return chunk.entry_count.has_value(); });
+  if (first == chunks_.end()) return {};
+  Chunk* serving = &*first;
+  if (!DictionariesAreStoredAlike()) {
+    PF_ASSIGN(serving, FindServingDictionary());
+  }
+  if (serving != nullptr) {
+    // An empty one too (a chunk of nulls): pages of indices refer to it.
+    has_dictionary_ = true;
+    dictionary_of_ = serving;
+    dictionary_entries_ = *serving->entry_count;
+    distinct_count_ = dictionary_entries_;
     return {};
   }
-  if (UniteDictionaries()) {
+  PF_ASSIGN(const bool is_united, UniteDictionaries());
+  if (is_united) {
     dictionaries_ = Dictionaries::kUnited;
     has_dictionary_ = true;
     distinct_count_ = dictionary_entries_;
     return {};
   }
-  for (Chunk& chunk : chunks_) chunk.map.clear();
+  for (Chunk& chunk : chunks_) {
+    chunk.map = {};
+    chunk.map_grant.Release();
+  }
   dictionaries_ = Dictionaries::kMaterialised;
   return {};
 }
@@ -370,6 +423,7 @@ PageEntry ColumnStitcher::EntryOf(const Chunk& chunk, size_t data_page) const {
 }
 
 Status ColumnStitcher::AppendChunk(Chunk& chunk) {
+  if (dictionaries_ == Dictionaries::kMaterialised) PF_TRY(OpenDictionary(chunk));
   int64_t rows_before = 0;
   size_t data_page = 0;
   for (const Page& page : chunk.pages) {
@@ -381,7 +435,9 @@ Status ColumnStitcher::AppendChunk(Chunk& chunk) {
       ++data_page;
       continue;
     }
-    PF_TRY(AppendPage(chunk, page, data_page, rows));
+    if (Status appended = AppendPage(chunk, page, data_page, rows); !appended.ok()) {
+      return AtOffset(std::move(appended), "page", chunk.view.bytes.offset + page.offset);
+    }
     if (rows.begin) rows_out_ += rows.count - rows.removed;
     ++data_page;
   }
@@ -400,6 +456,26 @@ bool ColumnStitcher::NeedsNewValues(const Chunk& chunk, const Page& page) const 
          (dictionaries_ == Dictionaries::kUnited && !chunk.map.empty());
 }
 
+namespace {
+
+// What a page takes while it is written again: plain bytes before and after, once more where levels
+// and values come together and where they are compressed, levels and indices.
+int64_t PageRoom(const PageHeader& header) {
+  constexpr int64_t kCopies = 4, kBytesPerValue = 12;
+  return kCopies * header.uncompressed_bytes +
+         kBytesPerValue * std::min(header.num_values, kPageValuesMax);
+}
+
+}  // namespace
+
+Status ColumnStitcher::ChargePage(std::string_view name, int64_t bytes) {
+  page_bytes_ = bytes;
+  if (bytes <= page_grant_.size_bytes()) return {};
+  page_grant_.Release();
+  PF_ASSIGN(page_grant_, Charge(bytes, name, "a page"));
+  return {};
+}
+
 Status ColumnStitcher::AppendPage(Chunk& chunk, const Page& page, size_t data_page,
                                   const PageRows& rows) {
   PageEntry entry = EntryOf(chunk, data_page);
@@ -412,6 +488,7 @@ Status ColumnStitcher::AppendPage(Chunk& chunk, const Page& page, size_t data_pa
       return {};
     }
     PF_ASSIGN(PageCompressor* const compressor, CompressorOf(chunk.view.codec));
+    PF_TRY(ChargePage(chunk.name, PageRoom(page.header)));
     PF_TRY(OpenPage(page, column_, *compressor, chunk.name, opened_));
     const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
     PF_ASSIGN(const int64_t values, CountInHybrid(opened_.definition_levels, BitWidth(max_level),
@@ -458,6 +535,7 @@ Status ColumnStitcher::AppendRewritten(Chunk& chunk, const Page& page, const Pag
   const PageHeader& header = page.header;
   PF_ASSIGN(PageCompressor* const reader, CompressorOf(chunk.view.codec));
   OpenedPage& opened = opened_;
+  PF_TRY(ChargePage(chunk.name, PageRoom(header)));
   PF_TRY(OpenPage(page, column_, *reader, chunk.name, opened));
   const auto max_level = static_cast<uint32_t>(column_.max_definition_level);
   const int level_bits = BitWidth(max_level);
@@ -585,6 +663,8 @@ Status ColumnStitcher::RewriteValues(const Chunk& chunk, const OpenedPage& opene
     if (bytes > kMaterialisedBytesMax) {
       return Refused(chunk.name, fmt::format("a page of indices has values of {} bytes", bytes));
     }
+    constexpr int64_t kCopies = 3;  // as they are, behind levels, compressed
+    PF_TRY(ChargePage(chunk.name, page_bytes_ + kCopies * static_cast<int64_t>(bytes)));
     out.reserve(bytes);
     // Entries stand one behind the other in the dictionary page: a run of ascending indices, which
     // is all that unique values give, is one copy.
@@ -612,33 +692,50 @@ Status ColumnStitcher::RewriteValues(const Chunk& chunk, const OpenedPage& opene
 // Filters of equal size are joined bit by bit while that keeps the rate of false positives near
 // what was wanted; else, also where some chunks have none, a new one is made where the dictionaries
 // hold every value; else none.
-std::string ColumnStitcher::JoinBloomFilters() const {
-  const auto has_filter = [](const Chunk& chunk) { return chunk.bloom.has_value(); };
-  if (std::none_of(chunks_.begin(), chunks_.end(), has_filter)) return "";
-  const bool can_join = std::all_of(chunks_.begin(), chunks_.end(), [this](const Chunk& chunk) {
-    return chunk.bloom && chunks_[0].bloom &&
-           chunk.bloom->bits.size() == chunks_[0].bloom->bits.size();
-  });
-  if (can_join) {
-    BloomFilter joined = *chunks_[0].bloom;
-    for (const Chunk& chunk : chunks_) {
-      std::transform(joined.bits.begin(), joined.bits.end(), chunk.bloom->bits.begin(),
-                     joined.bits.begin(), [](char a, char b) { return static_cast<char>(a | b); });
-    }
-    if (chunks_.size() == 1 ||
-        FalsePositiveRate(joined) <= 2 * options_.bloom_false_positive_rate) {
-      return joined.header + joined.bits;
+Result<std::string> ColumnStitcher::JoinBloomFilters(const Context& ctx) {
+  std::optional<BloomFilter> joined;
+  MemoryGrant own_grant;
+  bool can_join = true;
+  for (const Chunk& chunk : chunks_) {
+    PF_ASSIGN(const auto own,
+              ReadBloomFilter(ctx, *chunk.part->input->source, chunk.view, chunk.name));
+    can_join = can_join && own.has_value() && (!joined || joined->bits.size() == own->bits.size());
+    if (!own) continue;
+    if (!joined) {
+      joined = *own;
+      const auto bytes = static_cast<int64_t>(joined->bits.size());
+      PF_ASSIGN(bloom_grant_, Charge(bytes, chunk.name, "a bloom filter"));
+      PF_ASSIGN(own_grant, Charge(bytes, chunk.name, "a bloom filter"));
+    } else if (can_join) {
+      std::transform(joined->bits.begin(), joined->bits.end(), own->bits.begin(),
+                     joined->bits.begin(), [](char a, char b) { return static_cast<char>(a | b); });
     }
   }
+  if (!joined) return std::string();
+  const bool is_good_enough =
+      chunks_.size() == 1 || FalsePositiveRate(*joined) <= 2 * options_.bloom_false_positive_rate;
+  if (can_join && is_good_enough) return joined->header + joined->bits;
   const bool dictionaries_know_all =
       std::all_of(chunks_.begin(), chunks_.end(),
                   [](const Chunk& chunk) { return chunk.has_only_dictionary_pages; });
-  if (!dictionaries_know_all) return "";
+  if (dictionaries_know_all) return MakeBloomFilterOfDictionaries();
+  bloom_grant_.Release();
+  return std::string();
+}
+
+Result<std::string> ColumnStitcher::MakeBloomFilterOfDictionaries() {
   BloomFilter made = MakeBloomFilter(distinct_count_, options_.bloom_false_positive_rate);
-  for (const Chunk& chunk : chunks_) {
+  bloom_grant_.Release();
+  PF_ASSIGN(bloom_grant_,
+            Charge(static_cast<int64_t>(made.bits.size()), column_.dotted_path, "a bloom filter"));
+  for (Chunk& chunk : chunks_) {
+    if (dictionary_of_ != nullptr && &chunk != dictionary_of_) continue;  // nothing else is in it
+    const bool was_open = chunk.dictionary.has_value();
+    PF_TRY(OpenDictionary(chunk));
     for (size_t i = 0; i < chunk.dictionary->entries.size(); ++i) {
       AddToBloomFilter(made, chunk.dictionary->Bare(column_, i));
     }
+    if (!was_open) CloseDictionary(chunk);
   }
   return made.header + made.bits;
 }
@@ -707,7 +804,8 @@ EncodedChunk ColumnStitcher::MakeChunk() {
   for (PageEntry& entry : entries_) entry.offset += kStart;
   encoded.offset_index = MakeOffsetIndex(entries_);
   if (encoded.offset_index) encoded.column_index = MakeColumnIndex(column_, entries_);
-  encoded.bloom_filter = JoinBloomFilters();
+  encoded.bloom_filter = std::move(bloom_filter_);
+  encoded.bloom_grant = std::move(bloom_grant_);
   encoded.nan_count = nan_count;
   return encoded;
 }

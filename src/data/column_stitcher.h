@@ -51,12 +51,14 @@ class ColumnStitcher {
     std::string own_bytes;
     MemoryGrant grant;        // for `own_bytes`
     std::vector<Page> pages;  // spans lie in `bytes`
+    MemoryGrant pages_grant;  // for them and what is noted of each
     std::optional<OffsetIndex> offsets;
     std::optional<ColumnIndex> index;
-    std::optional<BloomFilter> bloom;
     std::optional<int64_t> entry_count;          // of its dictionary; none: it has none
-    std::optional<DictionaryValues> dictionary;  // as far as it is needed
+    std::optional<DictionaryValues> dictionary;  // while it is needed: of a run of many, few are
+    MemoryGrant dictionary_grant;
     std::vector<uint32_t> map;  // index in the united dictionary; empty: the identity
+    MemoryGrant map_grant;
     bool has_only_dictionary_pages = true;
     int64_t row_count = 0;
     int64_t first_row = 0;  // position in the file
@@ -72,12 +74,14 @@ class ColumnStitcher {
 
   Status Load(const Context& ctx);
   Status LoadChunk(const Context& ctx, const StitchPart& part, Chunk& chunk);
+  Status LoadPages(Chunk& chunk);
   Status ChooseDictionaries();
-  Status OpenDictionaries();
   Status OpenDictionary(Chunk& chunk);
+  static void CloseDictionary(Chunk& chunk);
   bool DictionariesAreStoredAlike() const;
-  bool OneDictionaryServesAll(Chunk*& longest);
-  bool UniteDictionaries();
+  // The longest, when all others are its beginning; else null. Leaves two open at most.
+  Result<Chunk*> FindServingDictionary();
+  Result<bool> UniteDictionaries();
 
   bool IsAllVerbatim() const;
   Status CheckSize(int64_t chunk_bytes) const;
@@ -96,10 +100,14 @@ class ColumnStitcher {
   Status RewriteValues(const Chunk& chunk, const OpenedPage& opened, int64_t value_count,
                        const std::vector<uint8_t>& keep, int& encoding);
   Result<PageCompressor*> CompressorOf(int32_t codec);
+  Result<MemoryGrant> Charge(int64_t bytes, std::string_view name, std::string_view what) const;
+  // Room for a page while it is decoded and encoded again.
+  Status ChargePage(std::string_view name, int64_t bytes);
   PageEntry EntryOf(const Chunk& chunk, size_t data_page) const;
   bool NeedsNewValues(const Chunk& chunk, const Page& page) const;
   void CountPage(int page_type, int encoding) { ++encoding_counts_[{page_type, encoding}]; }
-  std::string JoinBloomFilters() const;
+  Result<std::string> JoinBloomFilters(const Context& ctx);
+  Result<std::string> MakeBloomFilterOfDictionaries();
   EncodedChunk MakeChunk();
 
   const std::vector<StitchPart>& parts_;
@@ -127,9 +135,13 @@ class ColumnStitcher {
   int64_t out_granted_bytes_ = 0;
   int64_t bytes_out_ = 0;
   // Of one page; members, so that their memory serves all pages.
+  MemoryGrant page_grant_;
+  int64_t page_bytes_ = 0;  // of the last one
   OpenedPage opened_;
   std::vector<uint32_t> levels_, indices_;
   std::string new_levels_, new_values_, page_;
+  std::string bloom_filter_;  // header and bits; may be empty
+  MemoryGrant bloom_grant_;
   std::vector<PageEntry> entries_;
   std::map<std::pair<int, int>, int64_t> encoding_counts_;
   int64_t dictionary_page_bytes_ = 0;

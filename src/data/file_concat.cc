@@ -158,6 +158,9 @@ class Concatenation {
     report_.inputs.push_back(file.name);
     report_.bytes_in += object->size_bytes();
     PF_ASSIGN(auto input, OpenParquetInput(ctx, std::move(object), file.name));
+    if (input->columns.empty()) {
+      return Status(Code::kRefused, fmt::format("concat: {} has no column", file.name));
+    }
     report_.rows_in += input->footer.num_rows();
     inputs_.push_back({.file = std::move(input)});
     return {};

@@ -139,6 +139,7 @@ class ParquetInspector {
       }
       group.chunks.push_back(std::move(own));
     }
+    if (group.chunks.empty()) group.offset = footer.footer_start;  // a file without a column
     report_.groups.push_back(std::move(group));
     return {};
   }

@@ -272,6 +272,38 @@ TEST_F(FileInspect, FailedConcatLeavesNothing) {
   EXPECT_FALSE(store_.Stat(ctx_, "out").ok());
 }
 
+// Legal, and written by libraries for tables without columns.
+TEST_F(FileInspect, AFileWithoutColumnsIsShownAndCannotBeJoined) {
+  using namespace parquet_field;  // NOLINT: names of parquet.thrift
+  ThriftValue root = ThriftValue::Struct();
+  root.Set(schema_element::kName, ThriftValue::Binary("schema"));
+  root.Set(schema_element::kNumChildren, ThriftValue::I32(0));
+  ThriftValue group = ThriftValue::Struct();
+  group.Set(row_group::kColumns, ThriftValue::List(ThriftType::kStruct));
+  group.Set(row_group::kTotalByteSize, ThriftValue::I64(0));
+  group.Set(row_group::kNumRows, ThriftValue::I64(5));
+  ThriftValue tree = ThriftValue::Struct();
+  tree.Set(file_metadata::kVersion, ThriftValue::I32(2));
+  tree.Set(file_metadata::kSchema, ThriftValue::List(ThriftType::kStruct, {root}));
+  tree.Set(file_metadata::kNumRows, ThriftValue::I64(5));
+  tree.Set(file_metadata::kRowGroups, ThriftValue::List(ThriftType::kStruct, {group}));
+  ASSERT_TRUE(WriteObject(ctx_, store_, "f", "PAR1" + *EncodeParquetFooter(tree)).ok());
+  const FileReport report = Inspect("f");
+  EXPECT_EQ(report.row_count, 5);
+  EXPECT_TRUE(report.columns.empty());
+  ASSERT_EQ(report.groups.size(), 1U);
+  EXPECT_EQ(report.groups[0].row_count, 5);
+  EXPECT_EQ(report.groups[0].offset, 4);
+  for (const bool is_dry_run : {true, false}) {
+    const auto joined =
+        ConcatFiles(ctx_, store_, {"f", "f"}, "out", {.is_dry_run = is_dry_run}, memory_);
+    ASSERT_FALSE(joined.ok());
+    EXPECT_EQ(joined.status().code(), Code::kRefused);
+    EXPECT_EQ(joined.status().explanation().pf_number, 8008);
+    EXPECT_EQ(joined.status().explanation().where, "f");
+  }
+}
+
 TEST_F(FileInspect, DecodingSeesDamageInRecordsOfAvro) {
   const auto sink = Create("a");
   const auto writer = AvroFileWriter::Open(

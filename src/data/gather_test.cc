@@ -43,6 +43,7 @@ TEST_F(Gathering, GatheredRowsDoNotDependOnHowRunsAreCut) {
   }
 }
 
+// check: DATA-17
 TEST_F(Gathering, DictionariesAreGatheredByTheirValues) {
   const auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
   const auto schema = arrow::schema({arrow::field("d", type)});

@@ -51,7 +51,7 @@ Result<PageHeader> ParsePageHeader(std::span<const std::byte> bytes, std::string
   constexpr int64_t kHeaderValuesMax = 1000;
   PF_ASSIGN(const ThriftParsed parsed,
             ParseThriftStruct(bytes.first(std::min(bytes.size(), kHeaderBytesMax)), what,
-                              kHeaderValuesMax));
+                              {.values_max = kHeaderValuesMax}));
   PageHeader header;
   header.header_bytes = static_cast<int64_t>(parsed.size_bytes);
   const ThriftValue& tree = parsed.value;
@@ -119,11 +119,15 @@ uint32_t PageCrc(std::span<const std::byte> body) {
 }
 
 Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t num_values,
-                                    std::string_view what) {
+                                    std::string_view what, int64_t pages_max) {
   std::vector<Page> pages;
   int64_t values = 0;
   for (size_t at = 0; at < chunk.size();) {
-    PF_ASSIGN(const PageHeader header, ParsePageHeader(chunk.subspan(at), what));
+    auto parsed = ParsePageHeader(chunk.subspan(at), what);
+    if (!parsed.ok()) {
+      return std::move(parsed).status().With(fmt::format("page header at {} of its chunk", at));
+    }
+    const PageHeader header = *parsed;
     const size_t body_at = at + static_cast<size_t>(header.header_bytes);
     if (static_cast<size_t>(header.compressed_bytes) > chunk.size() - body_at) {
       return Corrupt(what, fmt::format("a page passes the end of its chunk at {}", at));
@@ -138,6 +142,10 @@ Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t nu
     }
     if (page.header.is_data()) values += page.header.num_values;
     at = body_at + page.body.size();
+    if (static_cast<int64_t>(pages.size()) == pages_max) {
+      return Status(Code::kExhausted,
+                    fmt::format("read pages of {}: above {} pages", what, pages_max));
+    }
     pages.push_back(page);
   }
   if (values != num_values) {

@@ -75,9 +75,9 @@ struct Page {
 };
 // Walks over all pages of a chunk. kCorruption unless they fill it exactly and their values add up
 // to `num_values`, a dictionary page stands first and only once. Checksums are verified where there
-// are any.
+// are any. kExhausted when there are more than `pages_max`.
 Result<std::vector<Page>> ListPages(std::span<const std::byte> chunk, int64_t num_values,
-                                    std::string_view what);
+                                    std::string_view what, int64_t pages_max = INT64_MAX);
 
 // Compression of one column chunk (CompressionCodec of parquet.thrift). One thread at a time.
 class PageCompressor {

@@ -26,8 +26,12 @@ Result<std::optional<OffsetIndex>> ReadOffsetIndex(const Context& ctx, ByteSourc
                                                    std::string_view what) {
   if (chunk.offset_index.length == 0) return std::optional<OffsetIndex>();
   PF_ASSIGN(const std::string bytes, ReadRange(ctx, source, chunk.offset_index, what));
-  PF_ASSIGN(ThriftParsed parsed, ParseThriftStruct(std::as_bytes(std::span(bytes)), what));
-  OffsetIndex index{.tree = std::move(parsed.value), .pages = {}};
+  PF_ASSIGN(ChargedThrift parsed, ParseThriftWithin(ctx.memory, AsBytes(bytes),
+                                                    fmt::format("offset index of {} at {}", what,
+                                                                chunk.offset_index.offset)));
+  OffsetIndex index{.tree = std::move(parsed.value),
+                    .charge = std::make_shared<const MemoryGrant>(std::move(parsed.grant)),
+                    .pages = {}};
   PF_ASSIGN(const auto* places,
             RequireList(index.tree, offset_index::kPageLocations, ThriftType::kStruct, what));
   int64_t position = chunk.bytes.offset;
@@ -82,10 +86,9 @@ ThriftValue ToList(const std::vector<std::string>& values) {
 
 }  // namespace
 
-Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view what) {
-  PF_ASSIGN(const ThriftParsed parsed,
-            ParseThriftStruct(std::as_bytes(std::span(bytes.data(), bytes.size())), what));
-  const ThriftValue& tree = parsed.value;
+namespace {
+
+Result<ColumnIndex> ColumnIndexOf(const ThriftValue& tree, std::string_view what) {
   ColumnIndex index;
   PF_ASSIGN(const auto* null_pages,
             RequireList(tree, column_index::kNullPages, ThriftType::kBool, what));
@@ -117,6 +120,13 @@ Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view wh
   return index;
 }
 
+}  // namespace
+
+Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view what) {
+  PF_ASSIGN(const ThriftParsed parsed, ParseThriftStruct(AsBytes(bytes), what));
+  return ColumnIndexOf(parsed.value, what);
+}
+
 std::string EncodeColumnIndex(const ColumnIndex& index) {
   ThriftValue tree = ThriftValue::Struct();
   std::vector<ThriftValue> null_pages;
@@ -141,7 +151,12 @@ Result<std::optional<ColumnIndex>> ReadColumnIndex(const Context& ctx, ByteSourc
                                                    std::string_view what, std::string* bytes_out) {
   if (chunk.column_index.length == 0) return std::optional<ColumnIndex>();
   PF_ASSIGN(std::string bytes, ReadRange(ctx, source, chunk.column_index, what));
-  PF_ASSIGN(ColumnIndex index, ParseColumnIndex(bytes, what));
+  PF_ASSIGN(ChargedThrift parsed, ParseThriftWithin(ctx.memory, AsBytes(bytes),
+                                                    fmt::format("column index of {} at {}", what,
+                                                                chunk.column_index.offset)));
+  // What comes of the tree takes less.
+  PF_ASSIGN(ColumnIndex index, ColumnIndexOf(parsed.value, what));
+  index.charge = std::make_shared<const MemoryGrant>(std::move(parsed.grant));
   if (index.null_pages.size() != page_count) {
     return Corrupt(what, fmt::format("{} pages have {} entries in the column index", page_count,
                                      index.null_pages.size()));

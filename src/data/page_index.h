@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,8 @@ struct PagePlace {
 
 struct OffsetIndex {
   ThriftValue tree = ThriftValue::Struct();
-  std::vector<PagePlace> pages;  // in order of rows; the first begins at row 0
+  std::shared_ptr<const MemoryGrant> charge;  // what it takes of the budget
+  std::vector<PagePlace> pages;               // in order of rows; the first begins at row 0
   // Last row of page i, exclusive.
   int64_t EndRow(size_t page, int64_t row_count) const {
     return page + 1 < pages.size() ? pages[page + 1].first_row : row_count;
@@ -45,6 +47,7 @@ struct ColumnIndex {
   std::optional<std::vector<int64_t>> null_counts;
   // Levels counted, page after page; absent where the writer left them out.
   std::optional<std::vector<int64_t>> repetition_histograms, definition_histograms;
+  std::shared_ptr<const MemoryGrant> charge;  // what it takes of the budget; null when made here
 };
 
 Result<ColumnIndex> ParseColumnIndex(std::string_view bytes, std::string_view what);

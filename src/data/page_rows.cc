@@ -125,6 +125,10 @@ Result<PageSelection> SelectPages(const Context& ctx, ByteSource& source,
   PF_CHECK(schema.is_alone && selected, "pages of a column that has no page index");
   PageSelection selection{.file = "PAR1", .rows = std::move(selected->rows)};
   const auto start = static_cast<int64_t>(selection.file.size());
+  constexpr int64_t kFooterBytes = 1024;
+  int64_t bytes_held = start + selected->dictionary.length + kFooterBytes;
+  for (const PagePlace& place : selected->pages) bytes_held += place.bytes.length;
+  selection.file.reserve(static_cast<size_t>(bytes_held));
   PF_ASSIGN(const std::string dictionary, ReadRange(ctx, source, selected->dictionary, file_name));
   selection.file += dictionary;
   const auto first_page = static_cast<int64_t>(selection.file.size());

@@ -60,7 +60,7 @@ Status ParquetAssembler::BeginRowGroup(const Context& ctx, int64_t row_count,
   group_late_bytes_ = late_bytes_;
   late_indexes_.emplace_back();
   nan_counts_.emplace_back();
-  bloom_filters_.clear();
+  ForgetBloomFilters();
   return {};
 }
 
@@ -109,14 +109,20 @@ Status ParquetAssembler::EndChunk(EncodedChunk encoded) {
   late_indexes_.back().push_back(std::move(late));
   nan_counts_.back().push_back(encoded.nan_count);
   bloom_filters_.push_back(std::move(encoded.bloom_filter));
+  bloom_grants_.push_back(std::move(encoded.bloom_grant));
   chunks_.push_back(std::move(chunk));
   chunk_start_ = offset_;
   return {};
 }
 
+void ParquetAssembler::ForgetBloomFilters() {
+  bloom_filters_.clear();
+  bloom_grants_.clear();
+}
+
 void ParquetAssembler::AbandonRowGroup() {
   chunks_.clear();
-  bloom_filters_.clear();
+  ForgetBloomFilters();
   late_indexes_.pop_back();
   late_bytes_ = group_late_bytes_;
   nan_counts_.pop_back();
@@ -138,7 +144,7 @@ Status ParquetAssembler::EndRowGroup(const Context& ctx) {
         chunks_[i], {.offset = offset_, .length = static_cast<int64_t>(bloom_filters_[i].size())}));
     PF_TRY(Append(ctx, std::as_bytes(std::span(bloom_filters_[i]))));
   }
-  bloom_filters_.clear();
+  ForgetBloomFilters();
   group_.Set(row_group::kColumns, ThriftValue::List(ThriftType::kStruct, std::move(chunks_)));
   chunks_.clear();
   group_.Set(row_group::kTotalByteSize, ThriftValue::I64(uncompressed));

@@ -26,6 +26,7 @@ struct EncodedChunk {
   std::optional<ThriftValue> offset_index = std::nullopt;  // OffsetIndex
   std::string column_index = {};                           // ColumnIndex, encoded
   std::string bloom_filter = {};                           // header and bits
+  MemoryGrant bloom_grant = {};                            // for it
   // NaNs among the values, where somebody counted them.
   std::optional<int64_t> nan_count = std::nullopt;
 };
@@ -87,6 +88,7 @@ class ParquetAssembler {
   Status WriteIndexes(const Context& ctx);
   ThriftValue TakeFooter();
   Status ChargeRowGroup(const Context& ctx);
+  void ForgetBloomFilters();
 
   struct LateIndexes {
     std::optional<ThriftValue> offset_index;
@@ -104,6 +106,7 @@ class ParquetAssembler {
   ThriftValue group_ = ThriftValue::Struct();
   std::vector<ThriftValue> chunks_;
   std::vector<std::string> bloom_filters_;
+  std::vector<MemoryGrant> bloom_grants_;
   int64_t group_rows_ = 0;
   int64_t group_start_ = 0;
   int64_t chunk_start_ = 0;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/hash.h"
+
 namespace partforge::data {
 
 namespace {
@@ -205,6 +207,29 @@ std::string ParquetFooter::column_path(int column) const {
   return fmt::format("{}", fmt::join(parts, "."));
 }
 
+namespace {
+
+std::string FooterName(int64_t footer_start, std::string_view file_name) {
+  return fmt::format("footer of {}, which begins at {}", file_name, footer_start);
+}
+
+// The bytes of the footer alone, out of the last ones of a file.
+std::span<const std::byte> FooterBytes(std::string_view tail, int64_t length) {
+  return AsBytes(tail).subspan(tail.size() - static_cast<size_t>(length + kTrailerBytes),
+                               static_cast<size_t>(length));
+}
+
+Result<ParquetFooter> Checked(ThriftValue tree, int64_t file_size_bytes, int64_t length,
+                              std::string_view file_name) {
+  ParquetFooter footer{.tree = std::move(tree),
+                       .file_size_bytes = file_size_bytes,
+                       .footer_start = file_size_bytes - kTrailerBytes - length};
+  PF_TRY(CheckFooter(footer, file_name));
+  return footer;
+}
+
+}  // namespace
+
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name) {
   const int64_t file_size = source.size_bytes();
@@ -214,25 +239,25 @@ Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                          std::as_writable_bytes(std::span(tail)));
   };
   PF_TRY(read_tail());
-  PF_ASSIGN(const int64_t length,
-            FooterLength(std::as_bytes(std::span(tail)), file_size, file_name));
-  // Measured: a tree takes 16 to 20 bytes for each of the file's.
-  constexpr int64_t kTreeBytesPerByte = 20;
-  auto grant = ctx.memory.TryReserve(length * kTreeBytesPerByte);
-  if (!grant.ok()) {
-    return Status(
-        Code::kExhausted,
-        fmt::format("read footer of {}: {} bytes in memory, which the budget of {} has no "
-                    "room for (more memory: --memory)",
-                    file_name, length * kTreeBytesPerByte, ctx.memory.limit_bytes()));
-  }
+  PF_ASSIGN(const int64_t length, FooterLength(AsBytes(tail), file_size, file_name));
+  MemoryGrant stored;
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {
+    auto grant = ctx.memory.TryReserve(length);
+    if (!grant.ok()) {
+      return Status(Code::kExhausted,
+                    fmt::format("read footer of {}: {} bytes, which the memory budget of {} has no "
+                                "room for (more memory: --memory)",
+                                file_name, length, ctx.memory.limit_bytes()));
+    }
+    stored = std::move(grant).value();
     tail.assign(static_cast<size_t>(length + kTrailerBytes), '\0');
     PF_TRY(read_tail());
   }
-  PF_ASSIGN(ParquetFooter footer,
-            ParseParquetFooter(std::as_bytes(std::span(tail)), file_size, file_name));
-  footer.charge = std::make_shared<const MemoryGrant>(std::move(grant).value());
+  PF_ASSIGN(ChargedThrift tree,
+            ParseThriftWithin(ctx.memory, FooterBytes(tail, length),
+                              FooterName(file_size - kTrailerBytes - length, file_name)));
+  PF_ASSIGN(ParquetFooter footer, Checked(std::move(tree.value), file_size, length, file_name));
+  footer.charge = std::make_shared<const MemoryGrant>(std::move(tree.grant));
   return footer;
 }
 
@@ -242,14 +267,11 @@ Result<ParquetFooter> ParseParquetFooter(std::span<const std::byte> tail, int64_
   if (length + kTrailerBytes > static_cast<int64_t>(tail.size())) {
     return Corrupt(file_name, fmt::format("footer is not whole in the last {} bytes", tail.size()));
   }
-  const auto bytes = tail.subspan(tail.size() - static_cast<size_t>(length + kTrailerBytes),
-                                  static_cast<size_t>(length));
-  PF_ASSIGN(ThriftParsed parsed, ParseThriftStruct(bytes, fmt::format("footer of {}", file_name)));
-  ParquetFooter footer{.tree = std::move(parsed.value),
-                       .file_size_bytes = file_size_bytes,
-                       .footer_start = file_size_bytes - kTrailerBytes - length};
-  PF_TRY(CheckFooter(footer, file_name));
-  return footer;
+  const std::string_view text(reinterpret_cast<const char*>(tail.data()), tail.size());
+  PF_ASSIGN(ThriftParsed parsed,
+            ParseThriftStruct(FooterBytes(text, length),
+                              FooterName(file_size_bytes - kTrailerBytes - length, file_name)));
+  return Checked(std::move(parsed.value), file_size_bytes, length, file_name);
 }
 
 Status CheckFooter(const ParquetFooter& footer, std::string_view file_name) {

@@ -119,8 +119,8 @@ struct ParquetFooter {
 inline constexpr int64_t kParquetFooterBytesMax = int64_t{1} << 30;
 
 // Reads the footer at the end of a file and checks it. kCorruption with the offset. An encrypted
-// footer (magic PARE) is kRefused; kExhausted when its tree, twenty times its size, does not fit
-// the memory budget.
+// footer (magic PARE) is kRefused; kExhausted when its tree, some twenty times its size, does not
+// fit the memory budget.
 Result<ParquetFooter> ReadParquetFooter(const Context& ctx, ByteSource& source,
                                         std::string_view file_name);
 // The same over the last bytes of a file of `file_size_bytes`; `tail` must hold the whole footer.

@@ -303,9 +303,12 @@ class Source final : public ParquetSource {
       const bool is_worth_it =
           static_cast<double>(left_out) >= kPageShare * static_cast<double>(group_->row_count);
       if (is_worth_it && !HasInt96()) {
-        ++counts_.row_groups_read;
-        counts_.rows_pruned_in_pages += left_out;
-        return OpenPagesOfGroup(ctx);
+        PF_ASSIGN(const bool has_room, OpenPagesOfGroup(ctx));
+        if (has_room) {
+          ++counts_.row_groups_read;
+          counts_.rows_pruned_in_pages += left_out;
+          return {};
+        }
       }
     }
     ++counts_.row_groups_read;
@@ -343,7 +346,9 @@ class Source final : public ParquetSource {
     return {};
   }
 
-  Status OpenPagesOfGroup(const Context& ctx) {
+  // The pages of all columns are held at once: false, and nothing is open, where memory has no room
+  // for them.
+  Result<bool> OpenPagesOfGroup(const Context& ctx) {
     const auto in_group = [&](Status status) {
       return std::move(status).With(
           fmt::format("read {}, row group {}", file_name_, group_->index));
@@ -351,7 +356,7 @@ class Source final : public ParquetSource {
     is_selective_ = true;
     next_run_ = 0;
     run_done_ = 0;
-    if (output_->leaves().empty()) return {};
+    if (output_->leaves().empty()) return true;
     reader_->set_batch_size(output_->next_rows());
     // The schema of exactly the leaves that are read.
     Status status = CatchParquet([&]() -> Status {
@@ -368,13 +373,22 @@ class Source final : public ParquetSource {
       by_pages.push_back(ranges.has_value());
       if (ranges) wanted.insert(wanted.end(), ranges->begin(), ranges->end());
     }
+    int64_t bytes = 0;
+    for (const FileRange& range : wanted) bytes += range.length;
+    auto grant = ctx.memory.TryReserve(bytes);
+    if (!grant.ok()) {
+      is_selective_ = false;
+      read_schema_.reset();
+      return false;
+    }
+    pages_grant_ = std::move(grant).value();
     object_.Fetch(ctx, wanted);
     for (size_t i = 0; i < fields_.size(); ++i) {
       status =
           OpenField(ctx, fields_[i], by_pages[i], read_schema_->field(static_cast<int>(i))->type());
       if (!status.ok()) return in_group(std::move(status));
     }
-    return {};
+    return true;
   }
 
   Result<std::optional<std::vector<FileRange>>> RangesOfField(const Context& ctx,
@@ -463,6 +477,7 @@ class Source final : public ParquetSource {
   void CloseGroup() {
     batches_.reset();
     cursors_.clear();
+    pages_grant_.Release();
     read_schema_.reset();
     selected_.clear();
     int64_t end = 0;
@@ -492,6 +507,7 @@ class Source final : public ParquetSource {
   std::vector<RowRun> selected_;
   std::shared_ptr<arrow::Schema> read_schema_;
   std::vector<std::unique_ptr<FieldCursor>> cursors_;
+  MemoryGrant pages_grant_;  // for what they hold
   size_t next_run_ = 0;
   int64_t run_done_ = 0;
   ParquetReadCounts counts_;

@@ -149,6 +149,7 @@ TEST_F(ParquetStitchPages, DictionariesAreKeptUnitedOrMaterialised) {
 
 // A file of one required column whose one page holds `count` times the one entry of its dictionary,
 // in indices of no bit.
+// check: DATA-4
 TEST_F(ParquetStitchPages, IndicesOfNoBitAreRead) {
   const auto schema = arrow::schema({arrow::field("s", arrow::utf8(), false)});
   arrow::StringBuilder other;

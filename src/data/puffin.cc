@@ -64,8 +64,14 @@ Result<PuffinBlob> ParseBlob(const JsonDoc& json, int64_t data_end, std::string_
   return blob;
 }
 
-Result<PuffinFooter> ParsePayload(std::string_view payload, int64_t data_end,
+Result<PuffinFooter> ParsePayload(const Context& ctx, std::string_view payload, int64_t data_end,
                                   std::string_view file_name) {
+  // What is made of the smallest values takes so much for each byte.
+  constexpr int64_t kTreeBytesPerByte = 32;
+  auto grant = ctx.memory.TryReserve(static_cast<int64_t>(payload.size()) * kTreeBytesPerByte);
+  if (!grant.ok()) {
+    return std::move(grant).status().With(fmt::format("read footer of Puffin file {}", file_name));
+  }
   auto doc = ParseJson(payload);
   if (!doc.ok()) {
     return std::move(doc).status().With(fmt::format("read footer of Puffin file {}", file_name));
@@ -136,7 +142,7 @@ Result<PuffinFooter> ReadPuffinFooter(const Context& ctx, ByteSource& source,
         fmt::format("footer of {}", file_name), plain));
     payload = std::move(plain);
   }
-  PF_ASSIGN(PuffinFooter footer, ParsePayload(payload, file_size - footer_bytes, file_name));
+  PF_ASSIGN(PuffinFooter footer, ParsePayload(ctx, payload, file_size - footer_bytes, file_name));
   footer.footer_size_bytes = footer_bytes;
   return footer;
 }

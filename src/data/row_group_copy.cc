@@ -243,7 +243,11 @@ Status CopyChunk(const Context& ctx, ByteSource& source, const ParquetFooter& fo
     encoded.offset_index = std::move(offsets->tree);
   }
   PF_ASSIGN(auto bloom, ReadBloomFilter(ctx, source, view, file_name));
-  if (bloom) encoded.bloom_filter = bloom->header + bloom->bits;
+  if (bloom) {
+    // It is held until the pages of all columns are there.
+    PF_ASSIGN(encoded.bloom_grant, ctx.memory.TryReserve(static_cast<int64_t>(bloom->bits.size())));
+    encoded.bloom_filter = bloom->header + bloom->bits;
+  }
   DropUntrueBounds(column, order, encoded.chunk);
   DropImpossibleCounts(column, view.num_values, encoded.chunk);
   if (bound_bytes_max > 0) {

@@ -339,7 +339,7 @@ class Sorter {
       }
       PF_ASSIGN(auto sources, OpenFiles(begin, end));
       PF_ASSIGN(const auto merged,
-                MergeSorted(ctx, std::move(sources), keys_, nullptr, options_.merge, memory_));
+                MergeSorted(ctx, std::move(sources), keys_, nullptr, SpillOptions(), memory_));
       PF_ASSIGN(auto file, SpillFile::Create(ctx, space_, input_.schema(), memory_));
       PF_TRY(file->AppendAll(ctx, *merged));
       joined.push_back(std::move(file));

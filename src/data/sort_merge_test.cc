@@ -56,6 +56,10 @@ class SortMerge : public ::testing::Test {
       keys.push_back(static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(limit)));
     }
     std::sort(keys.begin(), keys.end());
+    return BatchesOf(source, keys);
+  }
+
+  Batches BatchesOf(int source, const std::vector<int64_t>& keys) {
     Batches batches;
     for (size_t at = 0; at < keys.size();) {
       const size_t count = std::min<size_t>(1 + random_.Next() % 90, keys.size() - at);
@@ -103,10 +107,52 @@ int CompareFloats(const arrow::Array& array, int64_t a, int64_t b) {
   return rank(a) < rank(b) ? -1 : rank(b) < rank(a) ? 1 : 0;
 }
 
+template <class ArrayType, class Decimal>
 int CompareDecimals(const arrow::Array& array, int64_t a, int64_t b) {
-  const auto& typed = static_cast<const arrow::Decimal128Array&>(array);
-  const arrow::Decimal128 x(typed.GetValue(a)), y(typed.GetValue(b));
+  const auto& typed = static_cast<const ArrayType&>(array);
+  const Decimal x(typed.GetValue(a)), y(typed.GetValue(b));
   return x < y ? -1 : y < x ? 1 : 0;
+}
+
+// Random values of a type that can be a key. What is rare has the bytes of another type's values.
+std::shared_ptr<arrow::Array> RandomKeys(Random& random,
+                                         const std::shared_ptr<arrow::DataType>& type, int64_t rows,
+                                         bool nullable) {
+  std::shared_ptr<arrow::DataType> like = type;
+  switch (type->id()) {
+    case arrow::Type::UINT8:
+      like = arrow::int8();
+      break;
+    case arrow::Type::UINT16:
+      like = arrow::int16();
+      break;
+    case arrow::Type::TIME32:
+    case arrow::Type::DECIMAL32:
+      like = arrow::int32();
+      break;
+    case arrow::Type::DATE64:
+    case arrow::Type::DECIMAL64:
+      like = arrow::int64();
+      break;
+    case arrow::Type::DECIMAL256:
+      like = arrow::fixed_size_binary(32);
+      break;
+    case arrow::Type::LARGE_STRING:
+      like = arrow::utf8();
+      break;
+    case arrow::Type::LARGE_BINARY:
+      like = arrow::binary();
+      break;
+    default:
+      break;
+  }
+  const auto array = RandomArray(random, like, rows, nullable, {.distinct_max = 7});
+  if (like == type) return array;
+  if (type->id() == arrow::Type::LARGE_STRING || type->id() == arrow::Type::LARGE_BINARY) {
+    EXPECT_TRUE(EnsureArrowCompute().ok());
+    return arrow::compute::Cast(*array, type).ValueOrDie();
+  }
+  return array->View(type).ValueOrDie();
 }
 
 // The order of two values, told without keys.
@@ -160,8 +206,33 @@ int Compare(const arrow::Array& array, int64_t a, int64_t b, const SortColumn& c
     case arrow::Type::FIXED_SIZE_BINARY:
       order = CompareValues<arrow::FixedSizeBinaryArray>(array, a, b);
       break;
+    case arrow::Type::UINT8:
+      order = CompareValues<arrow::UInt8Array>(array, a, b);
+      break;
+    case arrow::Type::UINT16:
+      order = CompareValues<arrow::UInt16Array>(array, a, b);
+      break;
+    case arrow::Type::DATE64:
+      order = CompareValues<arrow::Date64Array>(array, a, b);
+      break;
+    case arrow::Type::TIME32:
+      order = CompareValues<arrow::Time32Array>(array, a, b);
+      break;
+    case arrow::Type::LARGE_STRING:
+    case arrow::Type::LARGE_BINARY:
+      order = CompareValues<arrow::LargeBinaryArray>(array, a, b);
+      break;
+    case arrow::Type::DECIMAL32:
+      order = CompareDecimals<arrow::Decimal32Array, arrow::Decimal32>(array, a, b);
+      break;
+    case arrow::Type::DECIMAL64:
+      order = CompareDecimals<arrow::Decimal64Array, arrow::Decimal64>(array, a, b);
+      break;
     case arrow::Type::DECIMAL128:
-      order = CompareDecimals(array, a, b);
+      order = CompareDecimals<arrow::Decimal128Array, arrow::Decimal128>(array, a, b);
+      break;
+    case arrow::Type::DECIMAL256:
+      order = CompareDecimals<arrow::Decimal256Array, arrow::Decimal256>(array, a, b);
       break;
     default:
       ADD_FAILURE() << array.type()->ToString();
@@ -187,8 +258,17 @@ TEST_F(SortMerge, KeysOrderAsTheirValuesDo) {
       arrow::decimal128(30, 4),
       arrow::date32(),
       arrow::timestamp(arrow::TimeUnit::MICRO),
-      arrow::time64(arrow::TimeUnit::MICRO)};
-  for (int round = 0; round < 60; ++round) {
+      arrow::time64(arrow::TimeUnit::MICRO),
+      arrow::uint8(),
+      arrow::uint16(),
+      arrow::date64(),
+      arrow::time32(arrow::TimeUnit::MILLI),
+      arrow::large_utf8(),
+      arrow::large_binary(),
+      arrow::decimal32(9, 2),
+      arrow::decimal64(18, 2),
+      arrow::decimal256(76, 2)};
+  for (int round = 0; round < 75; ++round) {  // each is the first column three times
     arrow::FieldVector fields;
     arrow::ArrayVector arrays;
     std::vector<SortColumn> columns;
@@ -197,7 +277,7 @@ TEST_F(SortMerge, KeysOrderAsTheirValuesDo) {
       const auto& type = i == 0 ? types[turn % types.size()] : types[random_.Next() % types.size()];
       const bool nullable = random_.Next() % 2 == 0;
       fields.push_back(arrow::field(fmt::format("c{}", i), type, nullable));
-      arrays.push_back(RandomArray(random_, type, 60, nullable, {.distinct_max = 7}));
+      arrays.push_back(RandomKeys(random_, type, 60, nullable));
       columns.push_back(
           {.name = fields.back()->name(),
            .direction =
@@ -226,6 +306,7 @@ TEST_F(SortMerge, KeysOrderAsTheirValuesDo) {
   }
 }
 
+// check: DATA-15
 TEST_F(SortMerge, SortIsStableWithAndWithoutSpilling) {
   const auto schema = arrow::schema(
       {arrow::field("a", arrow::utf8()), arrow::field("b", arrow::int32()),
@@ -247,10 +328,21 @@ TEST_F(SortMerge, SortIsStableWithAndWithoutSpilling) {
       schema, {{.name = "a"}, {.name = "b", .direction = SortDirection::kDescending}});
   const auto table = ToTable(batches);
   const auto wanted = TakeRows(*table, Order(*table, **keys));
-  // All in memory, two runs and more, a run for each batch with several passes.
-  for (const int64_t run_bytes : {int64_t{1} << 30, int64_t{40'000}, int64_t{1}}) {
-    const auto input = Source(batches);
-    SortOptions options{.run_bytes = run_bytes, .fan_in_max = 8};
+  const auto joined = [&](size_t begin, size_t end) {
+    const auto at = [&](size_t i) { return batches.begin() + static_cast<std::ptrdiff_t>(i); };
+    return ToTable(Batches(at(begin), at(end)))->CombineChunksToBatch().ValueOrDie();
+  };
+  struct Case {
+    Batches input;
+    int64_t run_bytes;
+  };
+  const std::vector<Case> cases = {{batches, int64_t{1} << 30},           // one run, in memory
+                                   {{joined(0, 30), joined(30, 65)}, 1},  // two on disk
+                                   {batches, 40'000},                     // some
+                                   {batches, 1}};  // 65, merged in several passes
+  for (const Case& one : cases) {
+    const auto input = Source(one.input);
+    SortOptions options{.run_bytes = one.run_bytes, .fan_in_max = 8};
     options.merge.batch_rows_max = 100;
     const auto sorted = Sort(ctx_, *input, **keys, options, space_, memory_);
     ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
@@ -281,6 +373,38 @@ TEST_F(SortMerge, SortAndWideMergeStayWithinASmallBudget) {
   EXPECT_EQ(table->num_rows(), 80'000);
   EXPECT_GT(space_.total_bytes(), 0);
   EXPECT_LE(ctx.memory.peak_bytes(), int64_t{24} << 20);
+}
+
+TEST_F(SortMerge, SortInSeveralPassesStaysWithinASmallBudget) {
+  constexpr int64_t kBudgetBytes = int64_t{12} << 20;
+  partforge::testing::TestWorld small(kBudgetBytes);
+  const Context ctx = small.context();
+  ArrowMemory memory(ctx.memory);
+  const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  Batches batches;
+  for (int i = 0; i < 200; ++i) {
+    for (auto& batch : SortedBatches(i, 2000, 1'000'000)) batches.push_back(std::move(batch));
+  }
+  const auto input = Source(batches);
+  // What one pass makes of eight runs is itself a run, read in batches as small as theirs: eight of
+  // these as a whole would take more than there is.
+  const auto sorted =
+      Sort(ctx, *input, **keys, {.run_bytes = 640'000, .fan_in_max = 8}, space_, memory);
+  ASSERT_TRUE(sorted.ok()) << sorted.status().ToString();
+  int64_t rows = 0, last = 0;
+  while (true) {
+    const auto batch = (*sorted)->Next(ctx);
+    ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+    if (*batch == nullptr) break;
+    const auto& key = static_cast<const arrow::Int64Array&>(*(*batch)->column(0));
+    for (int64_t i = 0; i < key.length(); ++i) {
+      ASSERT_LE(last, key.Value(i));
+      last = key.Value(i);
+    }
+    rows += key.length();
+  }
+  EXPECT_EQ(rows, 400'000);
+  EXPECT_LE(ctx.memory.peak_bytes(), kBudgetBytes);
 }
 
 // Rows of any types, nested ones too, follow their keys.
@@ -416,13 +540,36 @@ TEST_F(SortMerge, FullSpillSpaceIsAnErrorThatSaysSo) {
 // check: DATA-16
 TEST_F(SortMerge, MergeOfManySourcesKeepsOrderAndTies) {
   const auto keys = MakeKeyEncoder(KeySchema(), {{.name = "k"}});
+  using Make = std::function<Batches(int source, int count, int64_t rows)>;
+  const auto random_keys = [&](int64_t limit) -> Make {
+    return
+        [this, limit](int source, int, int64_t rows) { return SortedBatches(source, rows, limit); };
+  };
+  // The i-th key of a source.
+  const auto made_keys =
+      [&](const std::function<int64_t(int source, int count, int64_t i)>& key) -> Make {
+    return [this, key](int source, int count, int64_t rows) {
+      std::vector<int64_t> made;
+      for (int64_t i = 0; i < rows; ++i) made.push_back(key(source, count, i));
+      return BatchesOf(source, made);
+    };
+  };
+  const std::vector<std::pair<const char*, Make>> shapes = {
+      {"all equal", random_keys(1)},
+      {"many ties", random_keys(50)},
+      {"mixed", random_keys(1'000'000)},
+      {"disjoint", made_keys([](int source, int, int64_t i) { return source * 1000 + i; })},
+      {"disjoint, the last first",
+       made_keys([](int source, int count, int64_t i) { return (count - source) * 1000 + i; })},
+      {"one by one",
+       made_keys([](int source, int count, int64_t i) { return i * count + source; })}};
   for (const int count : {1, 2, 3, 64, 256}) {
-    for (const int64_t limit : {int64_t{1}, int64_t{50}, int64_t{1'000'000}}) {
-      SCOPED_TRACE(fmt::format("{} sources, keys below {}", count, limit));
+    for (const auto& [shape, make] : shapes) {
+      SCOPED_TRACE(fmt::format("{} sources, {}", count, shape));
       std::vector<Batches> inputs;
       Batches all;
       for (int i = 0; i < count; ++i) {
-        inputs.push_back(SortedBatches(i, 1 + static_cast<int64_t>(random_.Next() % 300), limit));
+        inputs.push_back(make(i, count, 1 + static_cast<int64_t>(random_.Next() % 300)));
         all.insert(all.end(), inputs.back().begin(), inputs.back().end());
       }
       const auto table = ToTable(all);

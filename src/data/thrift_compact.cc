@@ -109,8 +109,11 @@ uint8_t WireType(ThriftType type) {
 // moved into a vector of the exact size at its end, so that no capacity is left over.
 class ThriftParser {
  public:
-  ThriftParser(std::span<const std::byte> bytes, std::string_view what, int64_t values_max)
-      : bytes_(bytes), what_(what), values_left_(values_max) {}
+  ThriftParser(std::span<const std::byte> bytes, std::string_view what, const ThriftLimits& limits)
+      : bytes_(bytes),
+        what_(what),
+        values_left_(limits.values_max),
+        memory_bytes_max_(limits.memory_bytes_max) {}
 
   size_t position() const { return position_; }
 
@@ -129,23 +132,46 @@ class ThriftParser {
       PF_TRY(Push(std::move(value)));
     }
     ThriftValue result = ThriftValue::Struct();
-    TakeItems(base, result.items());
+    PF_TRY(TakeItems(base, result.items()));
     PF_TRY(CheckUnique(result.items()));
     return result;
   }
 
  private:
+  static constexpr auto kValueBytes = static_cast<int64_t>(sizeof(ThriftValue));
+
   Status Push(ThriftValue value) {
     if (values_left_-- <= 0) return Corrupt("more values than such a thing has");
+    if (stack_.size() == stack_.capacity()) {
+      constexpr size_t kFirst = 16;
+      const size_t more = std::max(kFirst, stack_.capacity());
+      PF_TRY(CheckRoom(static_cast<int64_t>(stack_.capacity() + more) * kValueBytes));
+      stack_.reserve(stack_.capacity() + more);
+    }
     stack_.push_back(std::move(value));
     return {};
   }
   // Moves the values above `base` off the stack.
-  void TakeItems(size_t base, std::vector<ThriftValue>& items) {
+  Status TakeItems(size_t base, std::vector<ThriftValue>& items) {
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(base);
+    PF_TRY(Grow(static_cast<int64_t>(stack_.size() - base) * kValueBytes));
     items.reserve(stack_.size() - base);
     std::move(begin, stack_.end(), std::back_inserter(items));
     stack_.erase(begin, stack_.end());
+    return {};
+  }
+
+  // Before the tree takes so many bytes more, or anything else does for a while.
+  Status Grow(int64_t bytes) {
+    tree_bytes_ += bytes;
+    return CheckRoom(0);
+  }
+  Status CheckRoom(int64_t bytes) const {
+    const int64_t held = tree_bytes_ + static_cast<int64_t>(stack_.capacity()) * kValueBytes;
+    if (bytes <= memory_bytes_max_ - held) return {};
+    return Status(Code::kExhausted,
+                  fmt::format("parse {}: it takes more than {} bytes in memory at offset {}", what_,
+                              memory_bytes_max_, position_));
   }
 
   Status Corrupt(std::string_view found) const {
@@ -304,6 +330,7 @@ class ThriftParser {
 
   Result<ThriftValue> Bytes(ThriftType type, uint64_t length) {
     if (length > remaining()) return Corrupt(fmt::format("length {} beyond the end", length));
+    PF_TRY(Grow(static_cast<int64_t>(length)));
     std::string text(reinterpret_cast<const char*>(bytes_.data()) + position_, length);
     position_ += length;
     return ThriftValue(type, std::move(text));
@@ -321,14 +348,32 @@ class ThriftParser {
     if (count > remaining()) return Corrupt(fmt::format("count {} beyond the end", count));
     ThriftValue list(type, ThriftValue::Items{});
     list.element_type_ = element;
-    // Room is made for what was found: a count is a claim.
+    if (!HoldsOthers(element)) {
+      if (static_cast<int64_t>(count) > values_left_) {
+        return Corrupt("more values than such a thing has");
+      }
+      values_left_ -= static_cast<int64_t>(count);
+      PF_TRY(Grow(static_cast<int64_t>(count) * kValueBytes));
+      list.items().reserve(count);
+      for (uint64_t i = 0; i < count; ++i) {
+        PF_ASSIGN(ThriftValue item, Value(element, depth));
+        list.items().push_back(std::move(item));
+      }
+      return list;
+    }
+    // Room is made for what was found: within others a count is a claim that each of them may make.
     const size_t base = stack_.size();
     for (uint64_t i = 0; i < count; ++i) {
       PF_ASSIGN(ThriftValue item, Value(element, depth));
       PF_TRY(Push(std::move(item)));
     }
-    TakeItems(base, list.items());
+    PF_TRY(TakeItems(base, list.items()));
     return list;
+  }
+
+  static bool HoldsOthers(ThriftType type) {
+    return type == ThriftType::kList || type == ThriftType::kSet || type == ThriftType::kMap ||
+           type == ThriftType::kStruct;
   }
 
   Result<ThriftValue> Map(int depth) {
@@ -347,7 +392,7 @@ class ThriftParser {
       PF_ASSIGN(ThriftValue value, Value(map.element_type_, depth));
       PF_TRY(Push(std::move(value)));
     }
-    TakeItems(base, map.items());
+    PF_TRY(TakeItems(base, map.items()));
     return map;
   }
 
@@ -355,15 +400,47 @@ class ThriftParser {
   const std::string_view what_;
   size_t position_ = 0;
   int64_t values_left_;
+  const int64_t memory_bytes_max_;
+  int64_t tree_bytes_ = 0;  // of what was taken off the stack, and of texts
   std::vector<ThriftValue> stack_;
   std::vector<int16_t> ids_;
 };
 
 Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
-                                       int64_t values_max) {
-  ThriftParser parser(bytes, what, values_max);
+                                       const ThriftLimits& limits) {
+  ThriftParser parser(bytes, what, limits);
   PF_ASSIGN(ThriftValue value, parser.Struct(1));
   return ThriftParsed{.value = std::move(value), .size_bytes = parser.position()};
+}
+
+Result<ChargedThrift> ParseThriftWithin(MemoryBudget& memory, std::span<const std::byte> bytes,
+                                        std::string_view what) {
+  // Measured: footers take 16 to 20 bytes for each of the file's, and hardly more while they are
+  // read. What is made of the smallest values takes up to the last of these.
+  constexpr int64_t kBytesPerByte[] = {20, 64, 240};
+  constexpr int64_t kBytesFree = 1024;  // the smallest stack
+  const auto size = static_cast<int64_t>(bytes.size());
+  for (const int64_t factor : kBytesPerByte) {
+    auto grant = memory.TryReserve(size * factor + kBytesFree);
+    if (!grant.ok()) {
+      return Status(Code::kExhausted,
+                    fmt::format("parse {}: {} bytes in memory, which the budget of {} has no room "
+                                "for (more memory: --memory)",
+                                what, size * factor, memory.limit_bytes()));
+    }
+    auto parsed = ParseThriftStruct(bytes, what, {.memory_bytes_max = grant->size_bytes()});
+    if (!parsed.ok()) {
+      if (parsed.status().code() == Code::kExhausted) continue;
+      return parsed.status();
+    }
+    ChargedThrift charged{.value = std::move(parsed->value), .grant = std::move(grant).value()};
+    // Most were expected to be larger.
+    if (auto own = memory.TryReserve(TreeBytes(charged.value)); own.ok()) {
+      charged.grant = std::move(own).value();
+    }
+    return charged;
+  }
+  return Status(Code::kInternal, fmt::format("parse {}: a tree without a limit", what));
 }
 
 int64_t TreeBytes(const ThriftValue& value) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory_budget.h"
 
 namespace partforge::data {
 
@@ -33,8 +34,13 @@ enum class ThriftType : uint8_t {
 };
 
 // Limits of the parser. A count or length is checked against the bytes that are left before
-// anything is allocated, so a tree takes at most about 64 bytes for each byte of input.
+// anything is allocated, so a tree takes at most about 64 bytes for each byte of input, and three
+// times that while lists of lists or structs are read.
 inline constexpr int kThriftDepthMax = 64;
+struct ThriftLimits {
+  int64_t values_max = INT64_MAX;
+  int64_t memory_bytes_max = INT64_MAX;  // of the tree, and what it takes to read it
+};
 
 // One value, and the field id it has when it stands in a struct. Copies are deep.
 class ThriftValue {
@@ -92,10 +98,18 @@ struct ThriftParsed {
   size_t size_bytes = 0;  // how much of the input it took
 };
 // Parses the struct that `bytes` begin with; what follows is left alone (a page's body follows its
-// header). kCorruption with the offset, also when it holds more than `values_max` values; `what`
-// names the thing parsed.
+// header). kCorruption with the offset, also when it holds more than `values_max` values;
+// kExhausted when it takes more than `memory_bytes_max`. `what` names the thing parsed.
 Result<ThriftParsed> ParseThriftStruct(std::span<const std::byte> bytes, std::string_view what,
-                                       int64_t values_max = INT64_MAX);
+                                       const ThriftLimits& limits = {});
+
+struct ChargedThrift {
+  ThriftValue value;  // a struct
+  MemoryGrant grant;  // what it takes
+};
+// The same, within a budget. kExhausted when it has no room.
+Result<ChargedThrift> ParseThriftWithin(MemoryBudget& memory, std::span<const std::byte> bytes,
+                                        std::string_view what);
 // Memory that a tree takes, in bytes.
 int64_t TreeBytes(const ThriftValue& value);
 std::string EncodeThriftStruct(const ThriftValue& value);

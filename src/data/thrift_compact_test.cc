@@ -107,8 +107,39 @@ TEST(ThriftCompact, CountsAreClaimsAndTakeNoMemory) {
   // A limit on values holds for lists, maps and fields alike.
   const ThriftValue sample = Sample();
   const std::string good = EncodeThriftStruct(sample);
-  EXPECT_TRUE(ParseThriftStruct(AsBytes(good), "x", 1000).ok());
-  EXPECT_EQ(ParseThriftStruct(AsBytes(good), "x", 2).status().code(), Code::kCorruption);
+  EXPECT_TRUE(ParseThriftStruct(AsBytes(good), "x", {.values_max = 1000}).ok());
+  EXPECT_EQ(ParseThriftStruct(AsBytes(good), "x", {.values_max = 2}).status().code(),
+            Code::kCorruption);
+}
+
+// What it takes to read a tree is known before it is taken, whatever the tree is made of.
+TEST(ThriftCompact, ATreeIsTakenFromTheBudgetBeforeItGrows) {
+  ThriftValue flat = ThriftValue::Struct(), deep = ThriftValue::Struct();
+  flat.Set(1, ThriftValue::List(ThriftType::kBool,
+                                std::vector<ThriftValue>(5000, ThriftValue::Bool(true))));
+  deep.Set(1, ThriftValue::List(ThriftType::kStruct,
+                                std::vector<ThriftValue>(5000, ThriftValue::Struct())));
+  ThriftValue text = ThriftValue::Struct();
+  text.Set(1, ThriftValue::Binary(std::string(100'000, 'x')));
+  for (const ThriftValue& tree : {Sample(), flat, deep, text}) {
+    const std::string bytes = EncodeThriftStruct(tree);
+    EXPECT_EQ(ParseThriftStruct(AsBytes(bytes), "x", {.memory_bytes_max = TreeBytes(tree) / 2})
+                  .status()
+                  .code(),
+              Code::kExhausted);
+    MemoryBudget memory(int64_t{64} << 20);
+    {
+      const auto parsed = ParseThriftWithin(memory, AsBytes(bytes), "x");
+      ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+      EXPECT_EQ(parsed->value, tree);
+      EXPECT_EQ(memory.used_bytes(), TreeBytes(parsed->value));
+    }
+    EXPECT_EQ(memory.used_bytes(), 0);
+    MemoryBudget none(100);
+    const auto refused = ParseThriftWithin(none, AsBytes(bytes), "x");
+    EXPECT_EQ(refused.status().code(), Code::kExhausted);
+    EXPECT_NE(refused.status().message().find("--memory"), std::string::npos);
+  }
 }
 
 TEST(ThriftCompact, RequireNamesWhatIsMissing) {

@@ -20,10 +20,10 @@
 #include "data/orc_sink.h"
 #include "data/parquet_footer.h"
 #include "data/puffin.h"
-#include "fuzz/allocation_peak.h"
 #include "fuzz/fuzz_data.h"
 #include "fuzz/fuzz_length.h"
 #include "fuzz/mutation.h"
+#include "testing/allocation_peak.h"
 #include "testing/test_world.h"
 
 namespace partforge::fuzz {
@@ -41,6 +41,7 @@ std::string Golden(std::string_view name) {
   return ReadFile(fmt::format("{}/{}", PARTFORGE_DATA_TESTDATA, name)).value();
 }
 
+using testing::AllocationPeak;
 using Target = int (*)(std::span<const std::byte>);
 
 // Of this process: the machine may be busy with other things.

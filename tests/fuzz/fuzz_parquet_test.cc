@@ -16,11 +16,11 @@
 #include "data/memory_bytes.h"
 #include "data/page_index.h"
 #include "data/parquet_footer.h"
-#include "fuzz/allocation_peak.h"
 #include "fuzz/fuzz_length.h"
 #include "fuzz/fuzz_local.h"
 #include "fuzz/fuzz_parquet.h"
 #include "fuzz/mutation.h"
+#include "testing/allocation_peak.h"
 #include "testing/test_world.h"
 
 namespace partforge::fuzz {
@@ -32,6 +32,7 @@ constexpr int kInputs = PARTFORGE_FUZZ_INPUTS;
 constexpr size_t kAllocationFactor = 64;
 constexpr size_t kAllocationFree = 16 << 20;
 
+using testing::AllocationPeak;
 using Target = int (*)(std::span<const std::byte>);
 
 // `allocation_free` is what the target takes whatever its input is.
@@ -73,6 +74,7 @@ std::string File(bool by_dictionary, parquet::ParquetDataPageVersion version,
   parquet::WriterProperties::Builder builder;
   builder.enable_write_page_index()->data_page_version(version)->compression(codec);
   builder.max_rows_per_page(8)->write_batch_size(4);
+  builder.enable_bloom_filter("t", {.ndv = 10, .fpp = 0.1});
   if (!by_dictionary) builder.disable_dictionary();
   EXPECT_TRUE(
       parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, 20, builder.build())

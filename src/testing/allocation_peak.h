@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace partforge::fuzz {
+namespace partforge::testing {
 
 // Bytes held through operator new, and the most that were since Start. Counts only what C++
 // allocates.
@@ -11,4 +11,4 @@ struct AllocationPeak {
   static size_t PeakBytes();  // above what was held at Start
 };
 
-}  // namespace partforge::fuzz
+}  // namespace partforge::testing

@@ -1,4 +1,4 @@
-#include "fuzz/allocation_peak.h"
+#include "testing/allocation_peak.h"
 
 #include <malloc.h>
 
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace partforge::fuzz {
+namespace partforge::testing {
 namespace {
 
 // Counters of the process: operator new has no object they could belong to.
@@ -39,23 +39,23 @@ size_t AllocationPeak::PeakBytes() {
   return peak_bytes - start_bytes;
 }
 
-}  // namespace partforge::fuzz
+}  // namespace partforge::testing
 
 void* operator new(size_t size) {
-  return partforge::fuzz::Take(size);
+  return partforge::testing::Take(size);
 }
 void* operator new[](size_t size) {
-  return partforge::fuzz::Take(size);
+  return partforge::testing::Take(size);
 }
 void operator delete(void* memory) noexcept {
-  partforge::fuzz::Give(memory);
+  partforge::testing::Give(memory);
 }
 void operator delete[](void* memory) noexcept {
-  partforge::fuzz::Give(memory);
+  partforge::testing::Give(memory);
 }
 void operator delete(void* memory, size_t) noexcept {
-  partforge::fuzz::Give(memory);
+  partforge::testing::Give(memory);
 }
 void operator delete[](void* memory, size_t) noexcept {
-  partforge::fuzz::Give(memory);
+  partforge::testing::Give(memory);
 }
