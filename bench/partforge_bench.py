@@ -250,13 +250,12 @@ class Bench:
                               preferred_block_size_bytes=0, preferred_max_column_in_block_size_bytes=0)
     ONE_BLOCK = dict(ONE_BLOCK_SETTINGS, max_partitions_per_insert_block=0, insert_deduplicate=0)
 
-    def bare(self, folder, is_first, at_once=False):
-        """`at_once`: the floor of what puts all parts into one insert."""
-        measured = Measured()
-        server, started = self.start_engine(measured, os.path.join(folder, "engine"))
+    def bare_inserts(self, measured, path, sources, at_once=False, is_first=False):
+        """An engine and what it inserts of `sources`, which are put into place beside the clock; answers the rows."""
+        server, started = self.start_engine(measured, path)
         self.tables(server)
         server.sql("SYSTEM STOP MERGES bench.dst")
-        for source, name in zip(self.sources, self.names_of_sources()):
+        for source, name in sources:
             self.attach(server, source, name, measured)
             if not at_once:
                 self.insert_attached(server, self.ONE_BLOCK)
@@ -264,23 +263,20 @@ class Bench:
             self.insert_attached(server, dict(self.ONE_BLOCK, min_insert_block_size_rows=self.workload.rows))
         answer = self.answer(server, is_first)
         self.stop_engine(measured, server, started)
+        return answer
+
+    def bare(self, folder, is_first, at_once=False):
+        """`at_once`: the floor of what puts all parts into one insert."""
+        measured = Measured()
+        answer = self.bare_inserts(measured, os.path.join(folder, "engine"), self.named_sources(), at_once, is_first=is_first)
         return measured, answer
 
     def bare_2(self, folder, is_first):
-        def half(measured, turn):
-            server, started = self.start_engine(measured, os.path.join(folder, "engine%d" % turn))
-            self.tables(server)
-            server.sql("SYSTEM STOP MERGES bench.dst")
-            for source, name in list(zip(self.sources, self.names_of_sources()))[turn::2]:
-                self.attach(server, source, name, measured)
-                self.insert_attached(server, self.ONE_BLOCK)
-            rows = self.answer(server, False)
-            self.stop_engine(measured, server, started)
-            return rows
-
         halves = [Measured(), Measured()]
+        paths = [os.path.join(folder, "engine%d" % turn) for turn in range(2)]
+        sources = [self.named_sources()[turn::2] for turn in range(2)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            rows = sum(pool.map(half, halves, range(2)))
+            rows = sum(pool.map(self.bare_inserts, halves, paths, sources))
         return Measured.of_side_by_side(halves), rows
 
     def insert_attached(self, server, settings):
@@ -290,12 +286,13 @@ class Bench:
     def bare_one(self, folder, is_first):
         return self.bare(folder, is_first, at_once=True)
 
-    def names_of_sources(self):
-        names = []
+    def named_sources(self):
+        """Folder and part name of each source."""
+        named = []
         for source in self.sources:
             with open(os.path.join(source, "manifest.json")) as f:
-                names.append(json.load(f)["part"]["name"])
-        return names
+                named.append((source, json.load(f)["part"]["name"]))
+        return named
 
     def answer(self, server, is_first):
         """Rows of the output; in the first round, which is not counted, its hash too."""
@@ -346,7 +343,7 @@ class Bench:
         out = os.path.join(folder, "out")
         os.makedirs(out)
         rows = 0
-        for index, one in enumerate(zip(self.sources, self.names_of_sources())):
+        for index, one in enumerate(self.named_sources()):
             rows += self.rewrite_one(measured, os.path.join(folder, "engine-%d" % index), out, str(index), [one],
                                      dict(max_threads=1, max_insert_threads=1), False)
         return measured, rows
@@ -381,7 +378,7 @@ class Bench:
         measured = Measured()
         out = os.path.join(folder, "out")
         os.makedirs(out)
-        rows = self.rewrite_one(measured, os.path.join(folder, "engine"), out, "0", list(zip(self.sources, self.names_of_sources())),
+        rows = self.rewrite_one(measured, os.path.join(folder, "engine"), out, "0", self.named_sources(),
                                 dict(self.ONE_BLOCK_SETTINGS, min_insert_block_size_rows=1000000, max_block_size=1000000), is_first)
         return measured, rows
 

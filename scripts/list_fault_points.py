@@ -6,6 +6,8 @@ import os
 import re
 import sys
 
+from generated_file import write_if_changed
+
 source, out = sys.argv[1:3]
 points = set()
 for folder, _, names in os.walk(os.path.join(source, "src")):
@@ -17,11 +19,4 @@ for folder, _, names in os.walk(os.path.join(source, "src")):
                 points.update(re.findall(r'PF_FAULT\(\s*[\w.]+,\s*"([^"]+)"\)', f.read()))
 points = {p for p in points if p != "room.done_verb"}
 text = "".join(f'"{p}",\n' for p in sorted(points))
-try:
-    with open(out, encoding="utf-8") as f:
-        if f.read() == text:
-            sys.exit(0)
-except FileNotFoundError:
-    pass
-with open(out, "w", encoding="utf-8") as f:
-    f.write(text)
+write_if_changed(out, text)

@@ -6,6 +6,8 @@ OUT is only touched when the revision changes, so that an unchanged one rebuilds
 import subprocess
 import sys
 
+from generated_file import write_if_changed
+
 source, out = sys.argv[1:3]
 
 
@@ -20,11 +22,4 @@ revision = git("rev-parse", "--short=12", "HEAD") or "unknown"
 if git("status", "--porcelain", "--untracked-files=no"):
     revision += "-changed"
 text = '"%s"\n' % revision
-try:
-    with open(out, encoding="utf-8") as f:
-        if f.read() == text:
-            sys.exit(0)
-except FileNotFoundError:
-    pass
-with open(out, "w", encoding="utf-8") as f:
-    f.write(text)
+write_if_changed(out, text)

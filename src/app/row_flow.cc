@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "app/time_spent.h"
 #include "base/units.h"
 #include "clickhouse/ddl.h"
 #include "clickhouse/rewrite_check.h"
@@ -107,10 +108,7 @@ void RowFlow::AppendTo(JsonDoc& document) const {
   document["bytes_decoded"] = bytes_decoded;
   document["peak_memory_bytes"] = peak_memory_bytes;
   document["insert_retries"] = insert_retries;
-  JsonDoc stages = JsonDoc::object();
-  for (const auto& [stage, took_ms] : stage_ms)
-    stages[stage] = static_cast<double>(took_ms) / 1000.0;
-  document["stage_seconds"] = std::move(stages);
+  document["stage_seconds"] = DocumentOf(TimeParts(stage_ms.begin(), stage_ms.end()));
   document["tiers"] = DocumentOf(tiers);
 }
 

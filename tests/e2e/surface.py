@@ -73,6 +73,17 @@ def test_a_terminal_without_utf8(folder, server, place):
     check("200 in = 200 out ok" in seen[0][1] and " out + 40 filtered ok" in seen[2][1] and "->" in seen[2][1], "signs: %s%s" % (seen[0][1], seen[2][1]))
 
 
+def all_said(terminal):
+    """What a program writes to its terminal until it ends."""
+    said = b""
+    try:
+        while chunk := terminal.read(4096):
+            said += chunk
+    except OSError:   # it has ended
+        pass
+    return said
+
+
 def test_mistakes_are_told(folder, server, place):
     rig = Rig(folder, None, place, "mistakes")
     check("did you mean worker?" in rig.refused(1002, 2, "wroker"), "no nearest command")
@@ -105,12 +116,7 @@ def test_mistakes_are_told(folder, server, place):
                 [BINARY, *risky], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=rig.surroundings()) as asked:
             os.close(theirs)
             terminal.write(answer)
-            said = b""
-            try:
-                while chunk := terminal.read(4096):
-                    said += chunk
-            except OSError:   # the program has ended
-                pass
+            said = all_said(terminal)
             asked.wait(timeout=60)
         check(b"[y/N]" in said and wanted.encode() in said, "asked on a terminal and told %r: %s" % (answer, said))
     rig.refused(1013, 2, "check", "--job-sql=" + rig.write("empty.sql", " \n"), "--dest-schema=/x", "--source-schema=/y")
@@ -468,12 +474,7 @@ def on_a_terminal(rig, *words):
     with os.fdopen(ours, "rb", buffering=0) as terminal, subprocess.Popen(
             [BINARY, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=rig.surroundings()) as command:
         os.close(theirs)
-        said = b""
-        try:
-            while chunk := terminal.read(4096):
-                said += chunk
-        except OSError:   # the program has ended
-            pass
+        said = all_said(terminal)
         command.wait(timeout=60)
         check(command.returncode == 0, "%s: %s" % (words, command.stderr.read()))
     return said.decode()
